@@ -224,6 +224,7 @@ class Graph {
   NodeRange nodes() const { return {first_}; }
 
  private:
+  friend class Node;
   Value* new_value(std::string name, Type type);
   void link(Node* node, Node* before);
   void unlink(Node* node);
