@@ -1,0 +1,82 @@
+// Decode: what a decoder layer needs besides its input: the attention mask, rotary positions and the key/value cache.
+//
+//   Tensor forward(Tensor x, Decode& at) const {
+//     auto q = at.rope(q_proj(x), cfg.num_attention_heads, cfg.rope);
+//     auto k = at.rope(k_proj(x), cfg.num_key_value_heads, cfg.rope);
+//     return o_proj(at.attend(q, k, v_proj(x), {.num_heads = 32, .num_kv_heads = 8, .head_dim = 128}));
+//   }
+//
+// It alone knows how the cache is laid out, so that no model file has to. What several layers share (a mask per distinct window, a
+// table per distinct rope) is made once, when first asked for.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mobius/config/rope.hpp"
+#include "mobius/nn/tensor.hpp"
+
+namespace mobius {
+
+using nn::Builder;
+using nn::Tensor;
+
+struct AttentionSpec {
+  std::int64_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
+  std::optional<std::int64_t> window = {};  // tokens a query sees, itself included; absent: all before it
+  std::optional<double> scale = {};         // absent: 1/√head_dim
+  double softcap = 0;                       // softcap · tanh(score / softcap); 0: none
+};
+
+class Decode {
+ public:
+  // input_ids [B, S], attention_mask [B, P + S] (1 = a token, 0 = padding, on either side), position_ids [B, S]; all int64.
+  Decode(Tensor input_ids, Tensor attention_mask, Tensor position_ids);
+
+  const Tensor& position_ids() const { return position_ids_; }
+
+  // Rotates the first rotary_dim elements of every head of x [B, S, heads·dim].
+  Tensor rope(Tensor x, std::int64_t heads, const RopeConfig& rope);
+
+  // Causal attention of q [B, S, heads·dim] over the cache and k, v [B, S, kv_heads·dim]; the result is [B, S, heads·dim].
+  // Each call has a cache of its own: past_key_values.{i}.key and .value, i counting the calls.
+  Tensor attend(Tensor q, Tensor k, Tensor v, const AttentionSpec& spec);
+
+  // bool [B, 1, S, P + S]: what each query sees. Distances count tokens, not cache slots, so both paddings are right.
+  Tensor mask(std::optional<std::int64_t> window);
+
+  // Declares the caches' new values as graph outputs: present.{i}.key, present.{i}.value.
+  void output_caches();
+
+ private:
+  struct Rotary {
+    RopeConfig config;
+    Tensor cos, sin;
+    std::optional<Tensor> positions;  // rows of the tables; absent: cos and sin are per token already
+  };
+  const Rotary& rotary(const RopeConfig& rope);
+  Rotary table(const RopeConfig& rope);
+  Rotary computed_in_graph(const RopeConfig& rope);
+  std::string name_suffix() const;  // of the next rope's parameters
+
+  struct Mask {
+    std::optional<std::int64_t> window;
+    Tensor visible;
+  };
+  struct Ordinals {
+    Tensor key, query;  // [B, 1, 1, T], [B, 1, S, 1]: how many tokens up to and including this one
+  };
+  const Ordinals& ordinals();
+
+  struct Cache {
+    Tensor key, value;
+  };
+
+  Tensor input_ids_, attention_mask_, position_ids_;
+  std::optional<Ordinals> ordinals_;
+  std::vector<Mask> masks_;
+  std::vector<Rotary> rotaries_;
+  std::vector<Cache> presents_;
+};
+
+}  // namespace mobius

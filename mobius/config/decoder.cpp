@@ -1,0 +1,72 @@
+// The keys that decoder-only language models share.
+#include "mobius/config/decoder.hpp"
+
+#include "mobius/base/error.hpp"
+
+namespace mobius {
+namespace {
+constexpr std::int64_t max_layers = 4096;  // far above any published model; a typo must not fill the memory with layers
+}
+
+DecoderConfig read_decoder(const ConfigReader& r, const DecoderDefaults& d) {
+  DecoderConfig c;
+  c.model_type = r.model_type();
+  c.dtype = r.dtype();
+  c.vocab_size = r.size("vocab_size", d.vocab_size);
+  c.hidden_size = r.size("hidden_size", d.hidden_size);
+  c.intermediate_size = r.size("intermediate_size", d.intermediate_size);
+  c.num_hidden_layers = r.size("num_hidden_layers", d.num_hidden_layers);
+  if (c.num_hidden_layers > max_layers) r.refuse("num_hidden_layers", std::to_string(c.num_hidden_layers), fmt::format("at most {}", max_layers));
+  c.num_attention_heads = r.size("num_attention_heads", d.num_attention_heads);
+  c.num_key_value_heads = r.nullable_size("num_key_value_heads", d.num_key_value_heads).value_or(c.num_attention_heads);
+  const auto head_dim = r.nullable_size("head_dim", d.head_dim);
+  if (!head_dim && c.hidden_size % c.num_attention_heads != 0)
+    fail(ErrorKind::invalid_argument, "{}: hidden_size {} is not a multiple of num_attention_heads {}", r.where(), c.hidden_size, c.num_attention_heads);
+  c.head_dim = head_dim.value_or(c.hidden_size / c.num_attention_heads);
+  if (c.num_attention_heads % c.num_key_value_heads != 0)
+    fail(ErrorKind::invalid_argument, "{}: num_attention_heads {} is not a multiple of num_key_value_heads {}", r.where(), c.num_attention_heads,
+         c.num_key_value_heads);
+  c.max_position_embeddings = r.size("max_position_embeddings", d.max_position_embeddings);
+  c.rms_norm_eps = r.positive("rms_norm_eps", d.rms_norm_eps);
+  c.hidden_act = r.text("hidden_act", d.hidden_act);
+  c.tie_word_embeddings = r.boolean("tie_word_embeddings", d.tie_word_embeddings);
+  c.rope = read_rope(r, {.head_dim = c.head_dim, .max_position_embeddings = c.max_position_embeddings}, d.rope);
+  return c;
+}
+
+void set_window(DecoderConfig& config, std::optional<std::int64_t> window) {
+  if (window) config.sliding_window.assign(static_cast<std::size_t>(config.num_hidden_layers), window);
+}
+
+void set_window_by_layer(DecoderConfig& config, const ConfigReader& reader, std::optional<std::int64_t> window, const std::vector<bool>& otherwise) {
+  auto sliding = otherwise;
+  if (const auto kinds = reader.texts("layer_types")) {
+    if (static_cast<std::int64_t>(kinds->size()) != config.num_hidden_layers)
+      fail(ErrorKind::invalid_argument, "{}: layer_types has {} entries, expected {} (num_hidden_layers)", reader.where(), kinds->size(),
+           config.num_hidden_layers);
+    for (std::size_t i = 0; i < kinds->size(); ++i) {
+      const auto& kind = (*kinds)[i];
+      if (kind != "sliding_attention" && kind != "full_attention")
+        reader.unsupported(fmt::format("layer_types[{}] = '{}' is not supported; known: full_attention, sliding_attention", i, kind));
+      sliding[i] = kind == "sliding_attention";
+    }
+  }
+  bool any = false;
+  for (bool s : sliding) any = any || s;
+  if (!any) return;
+  if (!window) reader.refuse("sliding_window", "missing", "a positive integer, since layer_types has sliding_attention layers");
+  config.sliding_window.assign(sliding.size(), std::nullopt);
+  for (std::size_t i = 0; i < sliding.size(); ++i)
+    if (sliding[i]) config.sliding_window[i] = window;
+}
+
+void set_window_above(DecoderConfig& config, const ConfigReader& reader) {
+  const auto window = reader.nullable_size("sliding_window", 4096);
+  const bool used = reader.boolean("use_sliding_window", false) && window;
+  const auto from = reader.integer("max_window_layers", 28);
+  std::vector<bool> sliding(static_cast<std::size_t>(config.num_hidden_layers));
+  for (std::size_t i = 0; i < sliding.size(); ++i) sliding[i] = used && static_cast<std::int64_t>(i) >= from;
+  set_window_by_layer(config, reader, used ? window : std::nullopt, sliding);
+}
+
+}  // namespace mobius

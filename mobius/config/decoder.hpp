@@ -1,0 +1,57 @@
+// DecoderConfig: what decoder-only language models have in common. A family that has more extends it in its own file.
+//
+//   DecoderConfig config = read_decoder(reader, {.hidden_size = 4096, .intermediate_size = 14336, .num_key_value_heads = 8});
+//
+// The fields of DecoderDefaults are the published defaults of the model type: they hold for keys that config.json leaves out.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mobius/config/rope.hpp"
+
+namespace mobius {
+
+struct DecoderDefaults {
+  std::int64_t vocab_size = 32000, hidden_size = 4096, intermediate_size = 11008, num_hidden_layers = 32, num_attention_heads = 32;
+  std::optional<std::int64_t> num_key_value_heads = {};  // absent: as many as query heads
+  std::optional<std::int64_t> head_dim = {};             // absent: hidden_size / num_attention_heads
+  std::int64_t max_position_embeddings = 2048;
+  double rms_norm_eps = 1e-6;
+  std::string_view hidden_act = "silu";
+  bool tie_word_embeddings = false;
+  RopeDefaults rope = {};
+};
+
+struct DecoderConfig {
+  std::string model_type;
+  ir::DataType dtype = ir::DataType::float32;  // the checkpoint's; the build replaces it by the one it builds in
+  std::int64_t vocab_size = 0, hidden_size = 0, intermediate_size = 0, num_hidden_layers = 0;
+  std::int64_t num_attention_heads = 0, num_key_value_heads = 0, head_dim = 0, max_position_embeddings = 0;
+  double rms_norm_eps = 1e-6;
+  std::string hidden_act = "silu";
+  bool tie_word_embeddings = false;
+  bool qkv_bias = false, o_bias = false, mlp_bias = false;  // filled in by the family: each spells its keys in its own way
+  RopeConfig rope;
+  std::vector<std::optional<std::int64_t>> sliding_window;  // one per layer: tokens that a query sees, itself included; empty = all layers full
+
+  std::int64_t q_size() const { return num_attention_heads * head_dim; }
+  std::int64_t kv_size() const { return num_key_value_heads * head_dim; }
+  std::optional<std::int64_t> window(std::int64_t layer) const {
+    return sliding_window.empty() ? std::nullopt : sliding_window[static_cast<std::size_t>(layer)];
+  }
+};
+
+// Reads and checks the common keys (sizes positive, heads divisible, known activation). Biases and windows stay empty.
+DecoderConfig read_decoder(const ConfigReader& config, const DecoderDefaults& defaults);
+
+// The same window in every layer; absent: none.
+void set_window(DecoderConfig& config, std::optional<std::int64_t> window);
+// The window in the layers whose entry of "layer_types" is "sliding_attention". Without that key, `otherwise` gives each layer's kind.
+// Error invalid_argument for another length than the number of layers, unsupported for another kind of layer.
+void set_window_by_layer(DecoderConfig& config, const ConfigReader& reader, std::optional<std::int64_t> window, const std::vector<bool>& otherwise);
+// Qwen's rule: with "use_sliding_window" the window holds in layers from "max_window_layers" on, unless "layer_types" says otherwise.
+void set_window_above(DecoderConfig& config, const ConfigReader& reader);
+
+}  // namespace mobius

@@ -1,0 +1,87 @@
+// The built-in execution providers, one entry each. Values are the specification's; where a comment says "kernel", they were corrected
+// by what the runtime's kernels were measured to do.
+#include "mobius/ep/registry.hpp"
+
+namespace mobius {
+
+std::vector<EpCapabilities> builtin_eps() {
+  using enum ir::DataType;
+  return {
+      {.name = "default", .description = "Portable ONNX; custom ops carry their function bodies"},
+      {.name = "cpu",
+       .description = "ONNX Runtime CPU",
+       .gqa_dtypes = {float32},
+       .qkv_pack_dtypes = {float32},
+       .default_int4_accuracy_level = 4,
+       .supports_past_present_share_buffer = true},
+      {.name = "cuda",
+       .description = "ONNX Runtime CUDA",
+       .dtypes = {float32, float16, bfloat16},
+       .gqa_dtypes = {float16, bfloat16},
+       .qkv_pack_dtypes = {float32, float16, bfloat16},
+       .supports_packed_multi_head_attention = true,
+       .provider_options = {{"enable_cuda_graph", "0"}, {"enable_skip_layer_norm_strict_mode", "1"}},
+       .supports_past_present_share_buffer = true,
+       .supports_fp8_kv_cache = true},
+      {.name = "dml",
+       .description = "DirectML (Windows GPU)",
+       .fallback_dtype = float16,
+       .gqa_dtypes = {float16},
+       .supports_fused_rope = false,
+       .supports_fused_moe = false,  // kernel: none listed; nor PackedMultiHeadAttention
+       .supports_past_present_share_buffer = true},
+      {.name = "webgpu",
+       .description = "ONNX Runtime WebGPU",
+       .fallback_dtype = float16,
+       .gqa_dtypes = {float32, float16},
+       .qkv_pack_dtypes = {float32, float16},
+       .supports_fused_matmul = false,  // kernel: none, would run on the CPU with copies
+       .supports_fused_moe = false,     // kernel: disabled
+       .default_int4_accuracy_level = 4,
+       .provider_options = {{"enableGraphCapture", "0"}},
+       .requires_graph_capture_rewrite = true,
+       .supports_past_present_share_buffer = true,
+       .cap_kv_buffer_max_length = true,
+       .max_buffer_size = 268435456},
+      {.name = "mlx",
+       .description = "Apple-silicon MLX plugin",
+       .dtypes = {float32, float16, bfloat16},
+       .gqa_dtypes = {float32, float16, bfloat16},
+       .supports_past_present_share_buffer = true},
+      {.name = "trt-rtx",
+       .description = "NVIDIA TensorRT-RTX",
+       .dtypes = {float32, float16, bfloat16},
+       .gqa_dtypes = {float16, bfloat16},
+       .qkv_pack_dtypes = {float16, bfloat16},
+       .supports_skip_layer_norm = false,
+       .provider_options = {{"enable_cuda_graph", "1"}},
+       .enable_graph_capture = true,
+       .supports_past_present_share_buffer = true},
+      {.name = "onnx-standard",
+       .description = "Strict ONNX: no custom-domain ops",
+       .supports_fused_rope = false,
+       .supports_skip_layer_norm = false,
+       .supports_fused_matmul = false,
+       .supports_fused_moe = false,
+       .supports_custom_domains = false},
+      {.name = "openvino", .description = "Intel OpenVINO (NPU)", .supports_skip_layer_norm = false, .provider_options = {{"device_type", "NPU"}}},
+      {.name = "qnn",
+       .description = "Qualcomm QNN (HTP)",
+       .supports_fused_rope = false,
+       .supports_skip_layer_norm = false,
+       .supports_fused_matmul = false,
+       .supports_fused_moe = false,
+       .supports_rank4_rmsnorm = false,
+       .supports_attention = false,
+       .supports_matmul_nbits = false,
+       .supports_rotary_embedding = false,
+       .supports_tensor_scatter = false,
+       .supports_range = false,
+       .provider_options = {{"backend_path", "QnnHtp.dll"},
+                            {"htp_performance_mode", "burst"},
+                            {"htp_graph_finalization_optimization_mode", "3"},
+                            {"enable_htp_shared_memory_allocator", "1"}}},
+  };
+}
+
+}  // namespace mobius

@@ -1,0 +1,30 @@
+// build: a Hugging Face model becomes a package for one execution provider.
+//
+//   ModelPackage package = build("HuggingFaceTB/SmolLM2-135M", {.execution_provider = "cuda", .dtype = DataType::float16});
+//   package.save("out");
+//
+// The model is a folder in the Hugging Face layout, a .gguf file, or a model id that is in the local Hugging Face cache. Graphs are
+// complete before a weight is read; weights are streamed when the package is saved.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mobius/ir/data_type.hpp"
+#include "mobius/package/package.hpp"
+
+namespace mobius {
+
+struct BuildOptions {
+  std::string execution_provider = "default";
+  std::optional<ir::DataType> dtype = {};       // absent: the checkpoint's, if the EP runs it
+  std::string task = {};                        // empty: the model type's own
+  bool load_weights = true;                     // false: the package has no weights (external entries with offsets only)
+  bool trace_optimization = false;
+  std::string as_type = {};                     // build as this model_type, whatever config.json says
+  std::vector<std::string> ignore_extra = {};   // globs of checkpoint tensors that may stay unused
+};
+
+ModelPackage build(const std::string& model, const BuildOptions& options = {});
+
+}  // namespace mobius

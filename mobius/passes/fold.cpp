@@ -1,0 +1,99 @@
+// Constant folding that never evaluates big data: data movement becomes a step of the recipe.
+#include <algorithm>
+#include <numeric>
+
+#include "mobius/base/error.hpp"
+#include "mobius/ir/recipe.hpp"
+#include "mobius/ops/interpreter.hpp"
+#include "mobius/passes/passes.hpp"
+
+namespace mobius::passes {
+namespace {
+
+constexpr std::int64_t small = 4096;  // elements that are computed rather than kept as a recipe
+
+bool constant_operands(const ir::Node& n) {
+  return !n.inputs().empty() && std::ranges::all_of(n.inputs(), [](auto* v) { return !v || v->data(); });
+}
+
+std::optional<ir::Dims> static_dims(const ir::Value* v) { return v->shape() ? ir::static_shape(*v->shape()) : std::nullopt; }
+
+// Data movement as a recipe; nullptr when the node is none, or not in this form.
+ir::TensorPtr as_recipe(const ir::Node& n) {
+  if (!n.op.domain.empty()) return nullptr;
+  const auto& x = n.input(0)->data();
+  const auto rank = static_cast<std::int64_t>(x->dims().size());
+  if (n.op.type == "Transpose") {
+    std::vector<std::int64_t> reversed(static_cast<std::size_t>(rank));
+    std::iota(reversed.rbegin(), reversed.rend(), 0);
+    return ir::transpose(x, n.ints_attribute("perm").value_or(reversed));
+  }
+  if (n.op.type == "Cast") {
+    const auto to = static_cast<ir::DataType>(n.int_attribute("to", 0));
+    const bool floats = ir::is_floating_point(to) && ir::is_floating_point(x->dtype()) && ir::bit_width(to) >= 16 && ir::bit_width(x->dtype()) >= 16;
+    return floats ? ir::cast(x, to) : nullptr;
+  }
+  if (n.op.type == "Reshape" || n.op.type == "Squeeze" || n.op.type == "Unsqueeze" || n.op.type == "Flatten") {
+    const auto dims = static_dims(n.output(0));
+    return dims && ir::element_count(*dims) == static_cast<std::int64_t>(x->elements()) ? ir::reshape(x, *dims) : nullptr;
+  }
+  if (n.op.type == "Concat") {
+    std::vector<ir::TensorPtr> parts;
+    for (const auto* v : n.inputs()) parts.push_back(v->data());
+    auto axis = n.int_attribute("axis", 0);
+    if (axis < 0) axis += rank;
+    return ir::concat(std::move(parts), axis);
+  }
+  return nullptr;
+}
+
+// A small result, computed by the reference interpreter. Integers and booleans are exact there; floats only where their operands are
+// doubles or float32, so that nothing is rounded in another way than the runtime would.
+ir::TensorPtr computed(const ir::Node& n) {
+  if (!ops::has_reference(n.op) || n.outputs().size() != 1 || !n.subgraphs().empty()) return nullptr;
+  const auto dims = static_dims(n.output(0));
+  if (!dims || ir::element_count(*dims) > small) return nullptr;
+  std::vector<ops::Array> arrays;
+  arrays.reserve(n.inputs().size());
+  std::vector<const ops::Array*> operands;
+  for (const auto* v : n.inputs()) {
+    if (!v) {
+      operands.push_back(nullptr);
+      continue;
+    }
+    if (static_cast<std::int64_t>(v->data()->elements()) > small || v->dtype() == ir::DataType::string) return nullptr;
+    if (!ir::as_doubles(*v->data())) return nullptr;
+    arrays.push_back(ops::to_array(*v->data()));
+    operands.push_back(&arrays.back());
+  }
+  const auto result = ops::interpret(n, operands).at(0);
+  const auto dtype = n.output(0)->dtype() != ir::DataType::undefined ? n.output(0)->dtype() : result.dtype;
+  return ir::make_tensor_of(dtype, result.dims, result.values);
+}
+
+}  // namespace
+
+std::size_t fold_constants(ir::Graph& graph) {
+  std::size_t folded = 0;
+  for (auto* n = graph.first(); n;) {
+    auto* next = n->next();
+    for (auto* g : n->subgraphs()) folded += fold_constants(*g);
+    if (constant_operands(*n) && n->output(0) && !n->output(0)->is_graph_output()) {
+      auto data = as_recipe(*n);
+      if (!data) data = computed(*n);
+      if (data) {
+        // Named after the operand, so that a weight stays recognisable: "lm_head.weight.transposed".
+        const auto* source = n->input(0);
+        auto hint = source ? source->name + "." + std::string(n->op.type) : n->name;
+        std::ranges::transform(hint, hint.begin(), [](char c) { return c == '/' ? '.' : c; });
+        graph.replace_all_uses(n->output(0), graph.add_initializer(graph.unique_name(hint), std::move(data)));
+        graph.erase(n);
+        ++folded;
+      }
+    }
+    n = next;
+  }
+  return folded;
+}
+
+}  // namespace mobius::passes

@@ -1,0 +1,28 @@
+// The whole-graph passes. Each says how many nodes it removed or changed; 0 means that there was nothing to do.
+#pragma once
+#include <cstddef>
+
+#include "mobius/ir/model.hpp"
+
+namespace mobius::passes {
+
+// Nodes and initializers that nothing uses. Graph inputs stay: they are the interface.
+std::size_t remove_dead_code(ir::Graph& graph);
+
+// Identity, and Cast, Reshape, Transpose, Expand ... that provably change nothing.
+std::size_t remove_identities(ir::Graph& graph);
+
+// Equal nodes on equal operands become one (not random ones, not those with subgraphs).
+std::size_t eliminate_common_subexpressions(ir::Graph& graph);
+
+// Initializers with provably equal content become one.
+std::size_t deduplicate_initializers(ir::Graph& graph);
+
+// Operators on constants: data movement (Transpose, Cast, Reshape, Slice, Concat ...) becomes a step of the weight's recipe, whatever
+// its size; small results are computed.
+std::size_t fold_constants(ir::Graph& graph);
+
+// Gives every com.microsoft operator that has one its function body, and the model the opset imports it needs.
+void attach_function_bodies(ir::Model& model);
+
+}  // namespace mobius::passes

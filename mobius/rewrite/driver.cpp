@@ -1,0 +1,261 @@
+// Applies rules: finds matches, places the replacement legally, redirects users, removes what died.
+#include <algorithm>
+#include <set>
+
+#include "mobius/base/error.hpp"
+#include "mobius/ops/infer.hpp"
+#include "mobius/rewrite/matcher.hpp"
+
+namespace mobius::rewrite {
+
+// ── inserting ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+std::vector<ir::Value*> Inserter::add(ir::OpName op, std::vector<ir::Value*> inputs, ir::Attributes attributes, std::size_t results) {
+  auto* node = graph_.insert(before_, op, inputs, std::move(attributes), results);
+  node->name = graph_.unique_name(scope_.empty() ? std::string(op.type) : scope_ + "/" + std::string(op.type));
+  for (auto* o : node->outputs()) graph_.rename(o, o->index() == 0 ? node->name : graph_.unique_name(node->name + ":" + std::to_string(o->index())));
+  ops::TypeInference().infer(*node);
+  added_.push_back(node);
+  return node->outputs();
+}
+
+ir::Value* Inserter::constant(ir::TensorPtr data, std::string_view hint) { return graph_.add_initializer(graph_.unique_name(hint), std::move(data)); }
+
+namespace {
+
+// Builds the right-hand side of a rule.
+class Instantiate {
+ public:
+  Instantiate(Inserter& at, const Match& match) : at_(at), match_(match) {}
+
+  ir::Value* operator()(const PatNode* p, std::size_t output, ir::DataType dtype) {
+    if (!p) return nullptr;
+    switch (p->kind) {
+      case PatNode::Kind::variable: return match_.variables.at(p);
+      case PatNode::Kind::literal: return at_.constant(ir::make_scalar(dtype, p->literal));
+      case PatNode::Kind::integers: return at_.constant(ir::make_tensor({static_cast<std::int64_t>(p->integers.size())}, p->integers), "integers");
+      case PatNode::Kind::scalar: return at_.constant(ir::make_scalar(dtype, std::get<float>(match_.attributes.at(p->name))));
+      case PatNode::Kind::either: return (*this)(p->args[0].node.get(), p->args[0].output, dtype);
+      case PatNode::Kind::op: break;
+    }
+    auto& made = made_[p];
+    if (made.empty()) made = op(*p, dtype);
+    return made[output];
+  }
+
+ private:
+  std::vector<ir::Value*> op(const PatNode& p, ir::DataType dtype) {
+    std::vector<ir::Value*> in(p.args.size(), nullptr);
+    // Numbers take the dtype of the operands beside them, so those come first.
+    for (const bool numbers : {false, true})
+      for (std::size_t i = 0; i < in.size(); ++i) {
+        const auto* a = p.args[i].node.get();
+        const bool is_number = a && (a->kind == PatNode::Kind::literal || a->kind == PatNode::Kind::scalar);
+        if (is_number != numbers) continue;
+        in[i] = (*this)(a, p.args[i].output, dtype);
+        if (in[i] && !numbers && in[i]->dtype() != ir::DataType::int64) dtype = in[i]->dtype();
+      }
+    ir::Attributes attributes;
+    for (const auto& [name, spec] : p.attrs) {
+      if (spec.equals) attributes[name] = *spec.equals;
+      else if (const auto it = match_.attributes.find(spec.var); it != match_.attributes.end()) attributes[name] = it->second;
+    }
+    return at_.add(p.op, std::move(in), std::move(attributes), p.results);
+  }
+
+  Inserter& at_;
+  const Match& match_;
+  std::map<const PatNode*, std::vector<ir::Value*>> made_;  // looked up only
+};
+
+// ── placing ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+bool contains(const ir::Graph& graph, const ir::Node* node) {
+  for (const auto* n : graph.nodes()) {
+    if (n == node) return true;
+    for (const auto* g : n->subgraphs())
+      if (contains(*g, node)) return true;
+  }
+  return false;
+}
+
+// The node of `graph` that is `user`, or whose subgraphs hold it.
+ir::Node* ancestor_in(const ir::Graph& graph, ir::Node* user) {
+  if (&user->graph() == &graph) return user;
+  for (auto* n : graph.nodes())
+    for (const auto* g : n->subgraphs())
+      if (contains(*g, user)) return n;
+  return nullptr;
+}
+
+// Where the replacement of `root` goes. All of the pattern's inputs are defined before the root; but a second result of the
+// pattern may be read before it. Then the place is before that reader, or the readers (and what depends on them) move behind
+// the root. nullptr: neither is possible, since an input depends on such a reader.
+class Placement {
+ public:
+  Placement(const Match& match, const std::vector<ir::Value*>& exposed, ir::Node* root) : match_(match), root_(root), graph_(root->graph()) {
+    for (const auto& [p, n] : match.nodes) matched_.insert(n);
+    for (const auto* v : exposed)
+      for (const auto& use : v->uses())
+        if (auto* user = ancestor_in(graph_, use.node); user && !matched_.contains(user) && graph_.precedes(user, root)) readers_.insert(user);
+  }
+
+  ir::Node* find() {
+    if (readers_.empty()) return root_;
+    auto* first = *std::ranges::min_element(readers_, [&](auto* a, auto* b) { return graph_.precedes(a, b); });
+    bool defined = true;
+    for (const auto& [p, v] : match_.variables)
+      if (v->producer() && v->graph() == &graph_ && !graph_.precedes(v->producer(), first)) defined = false;
+    return defined ? first : move_readers(first);
+  }
+
+ private:
+  ir::Node* move_readers(ir::Node* first) {
+    std::vector<ir::Node*> moving;
+    std::set<ir::Node*> marked = readers_;
+    for (auto* n = first; n != root_; n = n->next()) {
+      for (const auto* v : n->inputs())
+        if (v && v->producer() && marked.contains(v->producer())) marked.insert(n);
+      if (!n->subgraphs().empty() && !marked.contains(n)) return nullptr;  // what it captures is not worth finding out
+      if (marked.contains(n)) moving.push_back(n);
+    }
+    for (const auto& [p, v] : match_.variables)
+      if (v->producer() && marked.contains(v->producer())) return nullptr;
+    for (auto* n : matched_)
+      if (marked.contains(n)) return nullptr;
+    auto* behind = root_->next();
+    for (auto* n : moving) graph_.move_before(n, behind);
+    return root_;
+  }
+
+  const Match& match_;
+  ir::Node* root_;
+  ir::Graph& graph_;
+  std::set<ir::Node*> matched_, readers_;  // looked up, or reduced by graph order
+};
+
+// ── one application ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+std::string scope_of(const ir::Node& node) {
+  const auto slash = node.name.rfind('/');
+  return slash == std::string::npos ? std::string{} : node.name.substr(0, slash);
+}
+
+void redirect(ir::Value* from, ir::Value* to, Inserter& at) {
+  if (from == to) return;
+  if (!to->type.shape || (from->type.shape && !from->type.shape->empty() && to->type.shape->size() != from->type.shape->size())) to->type = from->type;
+  const bool interface = to->is_graph_input() || to->is_graph_output() || to->is_initializer();
+  if (from->is_graph_output() && interface) to = at.add({"", "Identity"}, {to})[0];
+  from->graph()->replace_all_uses(from, to);
+}
+
+class Application {
+ public:
+  Application(const Rule& rule, ir::Graph& graph, const Match& match, RuleReport& report) : rule_(rule), graph_(graph), match_(match), report_(report) {}
+
+  bool run(Miss& miss) {
+    auto* root = match_.node(rule_.from[0]);
+    std::vector<ir::Value*> exposed;
+    for (const auto& p : rule_.from) exposed.push_back(match_[p]);
+    std::vector<ir::Value*> present;
+    std::ranges::copy_if(exposed, std::back_inserter(present), [](auto* v) { return v != nullptr; });
+    auto* place = Placement(match_, present, root).find();
+    if (!place) {
+      miss = {match_.nodes.size(), root->name + ": an operand depends on a reader of the result"};
+      return false;
+    }
+
+    Inserter at(graph_, place, scope_of(*root));
+    const auto results = make(at, exposed);
+    for (std::size_t i = 0; i < exposed.size(); ++i)
+      if (exposed[i] && results[i]) redirect(exposed[i], results[i], at);
+    for (auto* n : at.added()) {
+      n->metadata.insert(root->metadata.begin(), root->metadata.end());
+      for (std::size_t i = n->outputs().size(); i-- > 0;)
+        if (n->output(i) && !n->output(i)->is_used() && n->outputs().size() > 1) n->drop_output(i);
+      count(*n, +1);
+    }
+    report_.added += at.added().size();
+    erase_dead();
+    ++report_.applied;
+    return true;
+  }
+
+ private:
+  std::vector<ir::Value*> make(Inserter& at, const std::vector<ir::Value*>& exposed) {
+    if (rule_.make) return rule_.make(at, match_);
+    Instantiate instantiate(at, match_);
+    std::vector<ir::Value*> out;
+    for (std::size_t i = 0; i < rule_.to.size(); ++i)
+      out.push_back(exposed[i] ? instantiate(rule_.to[i].get(), rule_.to[i].output, exposed[i]->dtype()) : nullptr);
+    return out;
+  }
+
+  void erase_dead() {
+    std::vector<ir::Node*> nodes;
+    for (const auto& [p, n] : match_.nodes)
+      if (std::ranges::find(nodes, n) == nodes.end()) nodes.push_back(n);
+    std::ranges::sort(nodes, [&](auto* a, auto* b) { return graph_.precedes(b, a); });  // users before producers
+    for (auto* n : nodes) {
+      if (!std::ranges::all_of(n->outputs(), [](auto* o) { return !o || !o->is_used(); })) continue;
+      count(*n, -1);
+      ++report_.removed;
+      graph_.erase(n);
+    }
+  }
+
+  void count(const ir::Node& node, std::int64_t delta) { report_.change_per_op[std::string(node.op.type)] += delta; }
+
+  const Rule& rule_;
+  ir::Graph& graph_;
+  const Match& match_;
+  RuleReport& report_;
+};
+
+bool can_be_root(const Rule& rule, const ir::Node& node) {
+  const auto* p = rule.from[0].get();
+  return p->kind != PatNode::Kind::op || p->op == node.op;
+}
+
+void remember(RuleReport& report, const Miss& miss) {
+  if (miss.reason.empty() || (!report.nearest_miss.empty() && miss.depth <= report.nearest_depth)) return;
+  report.nearest_miss = miss.reason;
+  report.nearest_depth = miss.depth;
+}
+
+// One walk over the graph; true when something was applied.
+bool walk(const Rule& rule, ir::Graph& graph, const Target& target, RuleReport& report) {
+  bool any = false;
+  for (auto* node = graph.first(); node;) {
+    for (auto* g : node->subgraphs()) any |= walk(rule, *g, target, report);
+    auto* value = can_be_root(rule, *node) ? node->output(rule.from[0].output) : nullptr;
+    Miss miss;
+    const auto found = value ? match(rule, value, target, miss) : std::nullopt;
+    bool applied = false;
+    auto* anchor = node->previous();  // the nearest node before that outlives the rewrite
+    if (found) {
+      const auto matched = [&](const ir::Node* n) { return std::ranges::any_of(found->nodes, [&](const auto& e) { return e.second == n; }); };
+      while (anchor && matched(anchor)) anchor = anchor->previous();
+      applied = Application(rule, graph, *found, report).run(miss);
+    }
+    if (!applied) remember(report, miss);
+    any |= applied;
+    node = !applied ? node->next() : anchor ? anchor->next() : graph.first();
+  }
+  return any;
+}
+
+}  // namespace
+
+RuleReport apply(const Rule& rule, ir::Graph& graph, const Target& target) {
+  RuleReport report;
+  report.rule = rule.name;
+  if (rule.when && !rule.when(target)) return report;
+  // A rule whose result is again its pattern would never end; no sensible one needs this many rounds.
+  for (int round = 0; walk(rule, graph, target, report); ++round)
+    expect(round < 100, "rule " + rule.name + " does not come to an end");
+  std::erase_if(report.change_per_op, [](const auto& e) { return e.second == 0; });
+  return report;
+}
+
+}  // namespace mobius::rewrite

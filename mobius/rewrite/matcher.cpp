@@ -1,0 +1,296 @@
+// Proof search over goals "this pattern is that value". Bindings are undone along a trail when a branch fails.
+#include "mobius/rewrite/matcher.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "mobius/base/error.hpp"
+
+namespace mobius::rewrite {
+namespace {
+
+struct Goal {
+  const PatNode* pattern;
+  std::size_t output;
+  ir::Value* value;
+  const ir::Node* user;  // whose operand it is, for messages
+};
+
+bool close(double a, double b) { return std::abs(a - b) <= 1e-5 * std::max(std::abs(a), std::abs(b)); }
+
+class Solver {
+ public:
+  Solver(const Rule& rule, const Target& target, Miss& miss) : rule_(rule), target_(target), miss_(miss) {}
+
+  bool solve(std::vector<Goal> goals) {
+    if (goals.empty()) return accept();
+    const auto goal = goals.back();
+    goals.pop_back();
+    if (!goal.pattern) return !goal.value ? solve(std::move(goals)) : fail_at(goal, "an operand that the pattern leaves out");
+    if (!goal.value) return fail_at(goal, "an operand is missing");
+    switch (goal.pattern->kind) {
+      case PatNode::Kind::variable: return variable(goal, std::move(goals));
+      case PatNode::Kind::literal: return literal(goal, std::move(goals));
+      case PatNode::Kind::integers: return integers(goal, std::move(goals));
+      case PatNode::Kind::scalar: return scalar(goal, std::move(goals));
+      case PatNode::Kind::either: return either(goal, goals);
+      case PatNode::Kind::op: return op(goal, goals);
+    }
+    return false;
+  }
+
+  Match found;
+
+ private:
+  // ── leaves ──
+  bool variable(const Goal& g, std::vector<Goal> rest) {
+    const auto [it, fresh] = found.variables.try_emplace(g.pattern, g.value);
+    if (!fresh && it->second != g.value) return fail_at(g, "'" + g.pattern->name + "' is two different values");
+    if (solve(std::move(rest))) return true;
+    if (fresh) found.variables.erase(g.pattern);
+    return false;
+  }
+
+  bool literal(const Goal& g, std::vector<Goal> rest) {
+    const auto number = g.value->data() ? ir::as_scalar(*g.value->data()) : std::nullopt;
+    if (!number || !close(*number, g.pattern->literal)) return fail_at(g, fmt::format("expected the constant {}", g.pattern->literal));
+    return solve(std::move(rest));
+  }
+
+  bool integers(const Goal& g, std::vector<Goal> rest) {
+    const auto list = g.value->data() ? ir::as_integers(*g.value->data()) : std::nullopt;
+    if (!list || *list != g.pattern->integers) return fail_at(g, "another list of integers than expected");
+    return solve(std::move(rest));
+  }
+
+  bool scalar(const Goal& g, std::vector<Goal> rest) {
+    const auto number = g.value->data() ? ir::as_scalar(*g.value->data()) : std::nullopt;
+    if (!number) return fail_at(g, "'" + g.pattern->name + "' is not a scalar constant");
+    return bind(g, g.pattern->name, ir::Attribute{static_cast<float>(*number)}, std::move(rest));
+  }
+
+  bool bind(const Goal& g, const std::string& name, ir::Attribute value, std::vector<Goal> rest) {
+    const auto [it, fresh] = found.attributes.try_emplace(name, value);
+    if (!fresh && !ir::equal(it->second, value)) return fail_at(g, "'" + name + "' has two different values");
+    if (solve(std::move(rest))) return true;
+    if (fresh) found.attributes.erase(name);
+    return false;
+  }
+
+  bool either(const Goal& g, const std::vector<Goal>& rest) {
+    for (const auto& alternative : g.pattern->args) {
+      auto next = rest;
+      next.push_back({alternative.node.get(), alternative.output, g.value, g.user});
+      if (solve(std::move(next))) return true;
+    }
+    return false;
+  }
+
+  // ── operators ──
+  bool op(const Goal& g, const std::vector<Goal>& rest) {
+    auto* node = g.value->producer();
+    if (!node || node->op != g.pattern->op || g.value->index() != g.output) return fail_at(g, "no " + ir::to_string(g.pattern->op) + " before it");
+    if (const auto it = found.nodes.find(g.pattern); it != found.nodes.end())
+      return it->second == node ? solve(rest) : fail_at(g, "the same part of the pattern is two different nodes");
+
+    std::vector<std::string> bound;
+    found.nodes.emplace(g.pattern, node);
+    const bool ok = attributes(g, *node, bound) && operands(g, *node, rest);
+    if (ok) return true;
+    found.nodes.erase(g.pattern);
+    for (const auto& name : bound) found.attributes.erase(name);
+    return false;
+  }
+
+  bool attributes(const Goal& g, const ir::Node& node, std::vector<std::string>& bound) {
+    for (const auto& [name, spec] : g.pattern->attrs) {
+      const auto* given = node.attribute(name);
+      auto value = given ? std::optional(*given) : spec.fallback ? spec.fallback : attribute_default(node.op, name);
+      if (!value) return fail_at(g, "attribute " + name + " is missing");
+      if (spec.equals) {
+        if (!ir::equal(*spec.equals, *value)) return fail_at(g, "attribute " + name + " has another value");
+        continue;
+      }
+      const auto [it, fresh] = found.attributes.try_emplace(spec.var, *value);
+      if (fresh) bound.push_back(spec.var);
+      else if (!ir::equal(it->second, *value)) return fail_at(g, "'" + spec.var + "' has two different values");
+    }
+    for (const auto& [name, value] : node.attributes) {
+      if (g.pattern->attrs.contains(name)) continue;
+      const auto otherwise = attribute_default(node.op, name);
+      if (!otherwise || !ir::equal(*otherwise, value)) return fail_at(g, "attribute " + name + " is set");
+    }
+    return true;
+  }
+
+  bool operands(const Goal& g, const ir::Node& node, const std::vector<Goal>& rest) {
+    const auto& args = g.pattern->args;
+    for (std::size_t i = args.size(); i < node.inputs().size(); ++i)
+      if (node.input(i)) return fail_at(g, "an operand that the pattern leaves out");
+    const auto try_order = [&](bool swapped) {
+      auto next = rest;
+      for (std::size_t i = args.size(); i-- > 0;) {  // the first operand is proven first
+        const auto& a = args[swapped ? 1 - i : i];
+        next.push_back({a.node.get(), a.output, node.input(i), &node});
+      }
+      return solve(std::move(next));
+    };
+    if (try_order(false)) return true;
+    return args.size() == 2 && is_commutative(g.pattern->op) && try_order(true);
+  }
+
+  // ── the whole ──
+  bool accept() {
+    for (const auto& condition : rule_.where)
+      if (auto why = condition.why_not(found, target_)) return fail(found.node(rule_.from[0]), *why);
+    std::vector<const ir::Value*> exposed;
+    for (const auto& p : rule_.from)
+      if (found.has(p)) exposed.push_back(found[p]);
+    std::vector<const ir::Node*> matched;
+    for (const auto& [p, n] : found.nodes) matched.push_back(n);
+    for (const auto& [p, n] : found.nodes)
+      for (const auto* o : n->outputs()) {
+        if (!o || std::ranges::find(exposed, o) != exposed.end()) continue;
+        if (o->is_graph_output()) return fail(n, o->name + " is a graph output");
+        for (const auto& use : o->uses())
+          if (std::ranges::find(matched, use.node) == matched.end()) return fail(n, o->name + " has another user: " + use.node->name);
+      }
+    return true;
+  }
+
+  bool fail_at(const Goal& g, std::string reason) { return fail(g.user ? g.user : (g.value ? g.value->producer() : nullptr), std::move(reason)); }
+  bool fail(const ir::Node* place, std::string reason) {
+    if (found.nodes.size() < miss_.depth || found.nodes.empty()) return false;
+    if (found.nodes.size() == miss_.depth && !miss_.reason.empty()) return false;
+    miss_ = {found.nodes.size(), (place ? place->name + ": " : "") + std::move(reason)};
+    return false;
+  }
+
+  const Rule& rule_;
+  const Target& target_;
+  Miss& miss_;
+};
+
+}  // namespace
+
+std::optional<Match> match(const Rule& rule, ir::Value* value, const Target& target, Miss& miss) {
+  Solver solver(rule, target, miss);
+  const auto& root = rule.from[0];
+  if (!solver.solve({{root.get(), root.output, value, nullptr}})) return std::nullopt;
+  return std::move(solver.found);
+}
+
+bool is_commutative(ir::OpName op) {
+  if (!op.domain.empty()) return false;
+  for (const auto* t : {"Add", "Mul", "Max", "Min", "And", "Or", "Xor", "Equal", "BitwiseAnd", "BitwiseOr", "BitwiseXor"})
+    if (op.type == t) return true;
+  return false;
+}
+
+namespace {
+
+struct Default {
+  std::string_view op, attribute;
+  ir::Attribute value;
+};
+
+// Only defaults that a number or string can state; operators of both domains share no attribute name with different defaults here.
+const std::vector<Default>& defaults() {
+  static const std::vector<Default> table = {
+      {"RMSNormalization", "axis", std::int64_t{-1}},
+      {"RMSNormalization", "epsilon", 1e-5f},
+      {"RMSNormalization", "stash_type", std::int64_t{1}},
+      {"LayerNormalization", "axis", std::int64_t{-1}},
+      {"LayerNormalization", "epsilon", 1e-5f},
+      {"LayerNormalization", "stash_type", std::int64_t{1}},
+      {"RotaryEmbedding", "interleaved", std::int64_t{0}},
+      {"RotaryEmbedding", "num_heads", std::int64_t{0}},
+      {"RotaryEmbedding", "rotary_embedding_dim", std::int64_t{0}},
+      {"Attention", "is_causal", std::int64_t{0}},
+      {"Attention", "softcap", 0.0f},
+      {"Attention", "qk_matmul_output_mode", std::int64_t{0}},
+      {"Gather", "axis", std::int64_t{0}},
+      {"Gelu", "approximate", std::string("none")},
+      {"Softmax", "axis", std::int64_t{-1}},
+      {"Split", "axis", std::int64_t{0}},
+      {"Flatten", "axis", std::int64_t{1}},
+      {"Reshape", "allowzero", std::int64_t{0}},
+      {"Shape", "start", std::int64_t{0}},
+      {"Gemm", "alpha", 1.0f},
+      {"Gemm", "beta", 1.0f},
+      {"Gemm", "transA", std::int64_t{0}},
+      {"Gemm", "transB", std::int64_t{0}},
+      {"FusedMatMul", "alpha", 1.0f},
+      {"FusedMatMul", "transA", std::int64_t{0}},
+      {"FusedMatMul", "transB", std::int64_t{0}},
+      {"FusedMatMul", "transBatchA", std::int64_t{0}},
+      {"FusedMatMul", "transBatchB", std::int64_t{0}},
+      {"Cast", "saturate", std::int64_t{1}},
+      {"ReduceMean", "keepdims", std::int64_t{1}},
+      {"ReduceSum", "keepdims", std::int64_t{1}},
+      {"ReduceMax", "keepdims", std::int64_t{1}},
+      {"ReduceMean", "noop_with_empty_axes", std::int64_t{0}},
+      {"ReduceSum", "noop_with_empty_axes", std::int64_t{0}},
+      {"ReduceMax", "noop_with_empty_axes", std::int64_t{0}},
+      {"CumSum", "exclusive", std::int64_t{0}},
+      {"CumSum", "reverse", std::int64_t{0}},
+      {"LeakyRelu", "alpha", 0.01f},
+      {"Swish", "alpha", 1.0f},
+      {"QuickGelu", "alpha", 1.702f},
+  };
+  return table;
+}
+
+}  // namespace
+
+std::optional<ir::Attribute> attribute_default(ir::OpName op, std::string_view attribute) {
+  for (const auto& d : defaults())
+    if (d.op == op.type && d.attribute == attribute) return d.value;
+  return std::nullopt;
+}
+
+// ── Match and the common conditions ──────────────────────────────────────────────────────────────────────────────────────
+
+bool Match::has(const Pat& p) const { return p.node->kind == PatNode::Kind::op ? nodes.contains(p.get()) : variables.contains(p.get()); }
+ir::Node* Match::node(const Pat& p) const {
+  const auto it = nodes.find(p.get());
+  return it == nodes.end() ? nullptr : it->second;
+}
+ir::Value* Match::operator[](const Pat& p) const {
+  if (const auto it = variables.find(p.get()); it != variables.end()) return it->second;
+  const auto* n = node(p);
+  return n ? n->output(p.output) : nullptr;
+}
+
+namespace {
+std::string shape_text(const ir::Value* v) { return v->shape() ? ir::to_string(*v->shape()) : "of unknown rank"; }
+}  // namespace
+
+Condition same_shape(const Pat& a, const Pat& b) {
+  return {[=](const Match& m, const Target&) -> std::optional<std::string> {
+    if (m[a]->shape() && m[b]->shape() && *m[a]->shape() == *m[b]->shape()) return std::nullopt;
+    return "operands have shapes " + shape_text(m[a]) + " and " + shape_text(m[b]);
+  }};
+}
+
+Condition is_constant(const Pat& a) {
+  return {[=](const Match& m, const Target&) -> std::optional<std::string> {
+    if (m[a]->data()) return std::nullopt;
+    return m[a]->name + " is not a constant";
+  }};
+}
+
+Condition has_rank(const Pat& a, std::size_t rank) {
+  return {[=](const Match& m, const Target&) -> std::optional<std::string> {
+    if (m[a]->rank() == rank) return std::nullopt;
+    return fmt::format("{} is {}, expected rank {}", m[a]->name, shape_text(m[a]), rank);
+  }};
+}
+
+Condition require(std::string what, std::function<bool(const Match&)> holds) {
+  return {[what = std::move(what), holds = std::move(holds)](const Match& m, const Target&) -> std::optional<std::string> {
+    return holds(m) ? std::nullopt : std::optional(what);
+  }};
+}
+
+}  // namespace mobius::rewrite

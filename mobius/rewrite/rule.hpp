@@ -1,0 +1,90 @@
+// Rule and Match: see pattern.hpp for how a pattern is written.
+#pragma once
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mobius/ep/capabilities.hpp"
+#include "mobius/rewrite/pattern.hpp"
+
+namespace mobius::rewrite {
+
+// What a graph is optimised for.
+struct Target {
+  const EpCapabilities& ep;
+  ir::DataType dtype;
+  std::string role;
+  std::int64_t opset = 24;
+};
+
+// What a pattern's parts were found to be.
+class Match {
+ public:
+  ir::Value* operator[](const Pat& p) const;          // the matched value
+  ir::Value* value(const Pat& p) const { return (*this)[p]; }
+  ir::Node* node(const Pat& p) const;                 // of an operator pattern; nullptr when that alternative did not match
+  bool has(const Pat& p) const;
+  template <class V> std::optional<V> attribute(const AttrVar<V>& a) const {
+    const auto it = attributes.find(a.name);
+    const auto* v = it == attributes.end() ? nullptr : std::get_if<V>(&it->second);
+    return v ? std::optional(*v) : std::nullopt;
+  }
+
+  std::map<const PatNode*, ir::Value*> variables;     // looked up only
+  std::map<const PatNode*, ir::Node*> nodes;
+  std::map<std::string, ir::Attribute> attributes;
+};
+
+// A condition on a match: nothing, or why not ("operands have shapes [B, S, 64] and [64]").
+struct Condition {
+  std::function<std::optional<std::string>(const Match&, const Target&)> why_not;
+};
+Condition same_shape(const Pat& a, const Pat& b);
+Condition is_constant(const Pat& a);
+Condition has_rank(const Pat& a, std::size_t rank);
+Condition require(std::string what, std::function<bool(const Match&)> holds);
+
+// Makes the replacement by hand, for rules that compute: gets a place to insert nodes, returns one value per `from`.
+class Inserter;
+using Make = std::function<std::vector<ir::Value*>(Inserter&, const Match&)>;
+
+struct Rule {
+  std::string name;
+  std::vector<Pat> from;                                  // from[0] is the root; all of them may have other users
+  std::vector<Pat> to = {};                               // one per `from`
+  std::vector<Condition> where = {};
+  std::function<bool(const Target&)> when = {};           // absent: always
+  Make make = {};                                         // instead of `to`
+};
+
+// Inserts nodes at the place of a match, named after it and with inferred types.
+class Inserter {
+ public:
+  Inserter(ir::Graph& graph, ir::Node* before, std::string scope) : graph_(graph), before_(before), scope_(std::move(scope)) {}
+  ir::Graph& graph() { return graph_; }
+  std::vector<ir::Value*> add(ir::OpName op, std::vector<ir::Value*> inputs, ir::Attributes attributes = {}, std::size_t results = 1);
+  ir::Value* constant(ir::TensorPtr data, std::string_view hint = "constant");
+  const std::vector<ir::Node*>& added() const { return added_; }
+
+ private:
+  ir::Graph& graph_;
+  ir::Node* before_;
+  std::string scope_;
+  std::vector<ir::Node*> added_;
+};
+
+// What a rule did to a graph.
+struct RuleReport {
+  std::string rule;
+  std::size_t applied = 0, added = 0, removed = 0;        // times applied; nodes
+  std::map<std::string, std::int64_t> change_per_op;      // op name -> node count delta
+  std::string nearest_miss;                               // "place: reason" of the attempt that got furthest, when nothing was applied
+  std::size_t nearest_depth = 0;
+};
+
+// Applies a rule wherever it matches, in the graph and its subgraphs, until it matches nowhere.
+RuleReport apply(const Rule& rule, ir::Graph& graph, const Target& target);
+
+}  // namespace mobius::rewrite
