@@ -67,7 +67,8 @@ Tensor Decode::mask(std::optional<std::int64_t> window) {
   const auto& [key, query] = ordinals();
   const auto visible = scoped(attention_mask_.builder(), "attention_mask", [&] {
     const auto causal = less_equal(key, query);
-    return window ? logical_and(causal, greater(key, query - *window)) : causal;
+    if (!window) return causal;
+    return logical_and(causal, greater(key, query - *window));
   });
   masks_.push_back({window, visible});
   return visible;

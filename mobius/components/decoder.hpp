@@ -51,7 +51,10 @@ struct GatedMLP : Module<GatedMLP, DecoderConfig> {
   Linear up_proj{scope / "up_proj", cfg.hidden_size, cfg.intermediate_size, cfg.mlp_bias};
   Linear down_proj{scope / "down_proj", cfg.intermediate_size, cfg.hidden_size, cfg.mlp_bias};
 
-  Tensor forward(Tensor x) const { return down_proj(nn::activation(cfg.hidden_act, gate_proj(x)) * up_proj(x)); }
+  Tensor forward(Tensor x) const {
+    const auto gate = nn::activation(cfg.hidden_act, gate_proj(x));  // on a line of its own: C++ leaves the order of operands open
+    return down_proj(gate * up_proj(x));
+  }
 };
 
 template <class Attention, class MLP, class Config = DecoderConfig> struct PreNormLayer : Module<PreNormLayer<Attention, MLP, Config>, Config> {

@@ -23,9 +23,9 @@ struct Attention : Module<Attention, Config> {
   Linear o_proj{scope / "o_proj", cfg.q_size(), cfg.hidden_size};
 
   Tensor forward(Tensor x, Decode& at) const {
-    const auto q = at.rope(q_proj(x), cfg.num_attention_heads, cfg.rope) * query_scale(at);
+    const auto q = at.rope(q_proj(x), cfg.num_attention_heads, cfg.rope);
     const auto k = at.rope(k_proj(x), cfg.num_key_value_heads, cfg.rope);
-    return o_proj(at.attend(q, k, v_proj(x), attention_spec(cfg, layer)));
+    return o_proj(at.attend(q * query_scale(at), k, v_proj(x), attention_spec(cfg, layer)));
   }
 
   Tensor query_scale(const Decode& at) const {  // [B, S, 1]

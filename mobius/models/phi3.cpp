@@ -35,7 +35,10 @@ struct MLP : Module<MLP, DecoderConfig> {
   Linear up_proj = part("up_proj", cfg.intermediate_size);
   Linear down_proj{scope / "down_proj", cfg.intermediate_size, cfg.hidden_size};
 
-  Tensor forward(Tensor x) const { return down_proj(nn::activation(cfg.hidden_act, gate_proj(x)) * up_proj(x)); }
+  Tensor forward(Tensor x) const {
+    const auto gate = nn::activation(cfg.hidden_act, gate_proj(x));
+    return down_proj(gate * up_proj(x));
+  }
 
   Linear part(std::string_view name, std::int64_t first) const {
     return {scope / name, gate_up_proj.rows((scope / name / "weight").path(), first, first + cfg.intermediate_size)};
