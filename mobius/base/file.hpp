@@ -9,6 +9,7 @@
 //   out.copy_at(4096, *file, 128, 1 << 30);                      // in the kernel: no page enters this process
 //   out.close();
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -52,6 +53,7 @@ class MappedFile {
 // A new file of known size, written at positions, from many threads at once.
 class OutputFile {
  public:
+  // Errors: io when the path exists already, can't be made, or the disk lacks `size` bytes.
   OutputFile(const fs::path& path, std::uint64_t size);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
@@ -64,8 +66,14 @@ class OutputFile {
   void close();
 
  private:
+  bool clone_range(std::uint64_t offset, const MappedFile& source, std::uint64_t source_offset, std::uint64_t length);
+  std::uint64_t copy_in_kernel(std::uint64_t offset, const MappedFile& source, std::uint64_t source_offset, std::uint64_t length);
+  void copy_through_buffer(std::uint64_t offset, const MappedFile& source, std::uint64_t source_offset, std::uint64_t length);
+
   fs::path path_;
+  std::uint64_t size_ = 0;
   int fd_ = -1;
+  std::atomic<bool> can_clone_ = true;  // until the file system says no
 };
 
 std::string read_text_file(const fs::path& path, std::uint64_t max_size = 1ull << 30);
@@ -75,7 +83,8 @@ void copy_file_contents(const fs::path& from, const fs::path& to);  // follows s
 // Puts `replacement` (a file or folder) in the place of `target` in one step; what was there is removed afterwards.
 // A crash leaves either the old or the new, never a mixture.
 void replace_path(const fs::path& replacement, const fs::path& target);
-// A path beside `target` that does not exist yet: ".<name>.<process id>.tmp". Errors when the folder is not writable.
+// A path beside `target` that does not exist yet: ".<name>.<process id>.tmp" (".<name>.<process id>.<n>.tmp" when that is taken).
+// Errors when the folder is absent or not writable.
 fs::path temporary_sibling(const fs::path& target);
 // Removes what killed runs left beside `target`: temporary siblings whose process is gone.
 void remove_stale_siblings(const fs::path& target);
@@ -91,8 +100,12 @@ class DynamicLibrary {
   // nullptr when it can't be loaded; `why` then holds the system's reason.
   static std::shared_ptr<DynamicLibrary> open(const std::string& path, std::string* why = nullptr);
   ~DynamicLibrary();
+  DynamicLibrary(const DynamicLibrary&) = delete;
+  DynamicLibrary& operator=(const DynamicLibrary&) = delete;
   void* symbol(const char* name) const;  // nullptr when absent
+
  private:
+  DynamicLibrary() = default;
   void* handle_ = nullptr;
 };
 

@@ -1,10 +1,11 @@
 // Json: a parsed JSON document as a plain value. Keys keep their order, so that what is read can be written back.
 //
 //   Json config = Json::parse(read_text_file("config.json"));
-//   auto hidden = config.at("hidden_size").as_int();              // Error names the key's path and what was found
+//   auto hidden = config.at("hidden_size").as_int();              // Error says what was found and expected
 //   if (const Json* s = config.find("sliding_window"); s && !s->is_null()) ...
 //
-// Numbers: integers that fit int64 stay exact; everything else is double. Python's NaN and Infinity are accepted.
+// Numbers: integers that fit int64 stay exact; everything else is double. Python's NaN and Infinity are accepted, also as
+// Hugging Face writes them: {"__float__": "Infinity"}. A repeated key keeps its first place and takes its last value.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -25,7 +26,7 @@ class Json {
   Json(bool v) : value_(v) {}
   Json(int v) : value_(std::int64_t{v}) {}
   Json(std::int64_t v) : value_(v) {}
-  Json(std::uint64_t v) : value_(static_cast<std::int64_t>(v)) {}
+  Json(std::uint64_t v);
   Json(double v) : value_(v) {}
   Json(const char* v) : value_(std::string(v)) {}
   Json(std::string v) : value_(std::move(v)) {}
@@ -53,13 +54,13 @@ class Json {
   const Array& as_array() const;
   const Object& as_object() const;
 
-  const Json* find(std::string_view key) const;       // nullptr when absent, or when this is not an object
-  const Json& at(std::string_view key) const;         // Error not_found when absent
-  void set(std::string_view key, Json value);         // replaces, or appends; makes a null an object
+  const Json* find(std::string_view key) const;  // nullptr when absent, or when this is not an object
+  const Json& at(std::string_view key) const;    // Error not_found when absent
+  void set(std::string_view key, Json value);    // replaces, or appends; makes a null an object
   void erase(std::string_view key);
-  void push_back(Json value);                         // makes a null an array
+  void push_back(Json value);  // makes a null an array
 
-  // indent < 0: one line. Non-ASCII text stays as it is (UTF-8); invalid UTF-8 is replaced.
+  // As Python's json.dumps(indent=..., ensure_ascii=False); indent < 0: one line. Non-ASCII text stays as it is (UTF-8); invalid UTF-8 is replaced.
   std::string dump(int indent = -1) const;
 
   bool operator==(const Json&) const = default;

@@ -41,8 +41,13 @@ struct Model {
 std::vector<std::string> verify(const Model& model);
 
 // ONNX's textual syntax (onnx.parser, onnx.printer), for tests and for reading by people.
-std::string to_text(const Model& model);
-std::string to_text(const Graph& graph);
+// Tensors of more than `max_elements` elements, and those whose data is not bound yet, are printed as type and name only.
+struct TextOptions {
+  std::uint64_t max_elements = UINT64_MAX;
+  bool value_info = true;  // also the types of values between nodes
+};
+std::string to_text(const Model& model, const TextOptions& options = {});
+std::string to_text(const Graph& graph, const TextOptions& options = {});
 Model model_from_text(std::string_view text);   // a whole model, or a graph alone; Error corrupt_file with line and column
 
 }  // namespace mobius::ir

@@ -19,9 +19,9 @@ TensorPtr reshape(TensorPtr x, Dims dims);  // same number of elements
 TensorPtr transpose(TensorPtr x, std::vector<std::int64_t> perm);
 TensorPtr slice(TensorPtr x, std::int64_t axis, std::int64_t begin, std::int64_t end);
 TensorPtr concat(std::vector<TensorPtr> xs, std::int64_t axis);
-TensorPtr stack(const std::vector<TensorPtr>& xs);                             // adds a leading axis
+TensorPtr stack(const std::vector<TensorPtr>& xs);                                  // adds a leading axis
 TensorPtr take(TensorPtr x, std::int64_t axis, std::vector<std::int64_t> indices);  // rows in another order
-TensorPtr affine(TensorPtr x, double scale, double offset);                    // x·scale + offset, computed in double, float types only
+TensorPtr affine(TensorPtr x, double scale, double offset);                         // x·scale + offset, computed in double, float types only
 TensorPtr pad_end(TensorPtr x, std::int64_t axis, std::int64_t to, double value = 0);
 
 // A tensor computed row by row (rows of the last axis) by a function that can start anywhere; e.g. rope tables.

@@ -54,7 +54,7 @@ class TensorData {
 
   // What this recipe reads from; empty for a leaf.
   virtual std::span<const TensorPtr> sources() const { return {}; }
-  // A string that is equal for two tensors only if their bytes are equal whatever the leaves hold; "" when unknown.
+  // A string that is equal for two tensors only if their dtype, dims and bytes are equal whatever the leaves hold; "" when unknown.
   // Leaves answer with their identity, recipes with step and sources; used to store equal tensors once.
   virtual std::string identity() const { return {}; }
 
@@ -69,11 +69,12 @@ class TensorData {
 // A tensor that owns its bytes.
 TensorPtr make_tensor(DataType dtype, Dims dims, std::vector<std::byte> bytes);
 TensorPtr make_tensor(Dims dims, std::span<const std::int64_t> values);
-TensorPtr make_tensor(Dims dims, std::span<const float> values);                      // float32
-TensorPtr make_scalar(DataType dtype, double value);                                  // rank 0, value converted to dtype
+TensorPtr make_tensor(Dims dims, std::span<const float> values);  // float32
+TensorPtr make_tensor_of(DataType dtype, Dims dims, std::span<const double> values);   // each value converted to dtype
+TensorPtr make_scalar(DataType dtype, double value);              // rank 0, value converted to dtype
 TensorPtr make_filled(DataType dtype, Dims dims, double value);
 TensorPtr make_string_tensor(Dims dims, std::vector<std::string> values);
-const std::vector<std::string>* string_values(const TensorData& tensor);              // nullptr unless a string tensor
+const std::vector<std::string>* string_values(const TensorData& tensor);  // nullptr unless a string tensor
 
 // A view into a mapped file; the range must lie inside it (Error corrupt_file otherwise).
 TensorPtr mapped_tensor(DataType dtype, Dims dims, std::shared_ptr<const MappedFile> file, std::uint64_t offset);

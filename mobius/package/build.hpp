@@ -23,8 +23,13 @@ struct BuildOptions {
   bool trace_optimization = false;
   std::string as_type = {};                     // build as this model_type, whatever config.json says
   std::vector<std::string> ignore_extra = {};   // globs of checkpoint tensors that may stay unused
+  std::string revision = {};                    // of a model id: a branch, a tag or a commit
 };
 
+// Everything that can be wrong with the model is found here, before anything is written. Errors: not_found (no such model, no
+// config.json, no weights, a shard is missing), unsupported (by name: a model type, a quantisation, a rope type, ...; an adapter;
+// only pickle files; code of its own), corrupt_file, invalid_argument (an option's value; a tensor is missing, unknown or has
+// another shape).
 ModelPackage build(const std::string& model, const BuildOptions& options = {});
 
 }  // namespace mobius

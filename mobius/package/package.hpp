@@ -3,9 +3,9 @@
 //   package.components()[0].model                  // "model" for a decoder-only language model
 //   package.save("out", {.force = true});
 //
-// On disk: model.onnx (one component) or <component>/model.onnx, each with its data file, beside config.json, generation_config.json,
-// tokenizer files, LICENSE. A package is written to a temporary sibling and put in place in one step: a failed or killed save leaves
-// what was there before.
+// On disk: model.onnx (the one component "model") or <component>/model.onnx, each with its data file, beside config.json,
+// generation_config.json, tokenizer files, LICENSE. A package is written to a temporary sibling and put in place in one step: a failed
+// or killed save leaves what was there before, and the next save removes what a killed one left.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -28,7 +28,7 @@ struct PackageFile {
 struct SaveOptions {
   std::string external_data = "onnx";          // "onnx" (model.onnx.data) or "safetensors"
   std::uint64_t max_shard_size = 0;            // of safetensors files, bytes; 0: one file
-  bool force = false;                          // replace a folder that is not a package
+  bool force = false;                          // replace a folder that is no package, or holds other files too
   std::function<void(std::uint64_t done, std::uint64_t total)> progress = {};  // bytes of weights; may throw Error cancelled
 };
 
@@ -43,22 +43,37 @@ class ModelPackage {
   const std::vector<Component>& components() const { return components_; }
   std::vector<PackageFile>& files() { return files_; }
   const std::vector<PackageFile>& files() const { return files_; }
-  Component* find(std::string_view name);
+  Component* find(std::string_view name);  // nullptr when absent
 
   Json config;                     // the model's config.json
   bool has_weights = true;
-  std::vector<fs::path> sources;   // what it was built from: never written to
+  std::vector<fs::path> sources;   // what it was built from, folders and files: never written to
 
   // What save would write, with exact sizes; nothing is written and no weight is read.
   std::vector<WrittenFile> plan(const SaveOptions& options = {}) const;
 
-  // Errors: io (not writable, disk full: bytes needed and free), invalid_argument (the folder exists and is no package; it is the
-  // source). Returns what was written.
+  // Whether save may write there, without writing anything: throws what save would.
+  void check_target(const fs::path& folder, const SaveOptions& options = {}) const;
+
+  // A folder may be new, empty, or a package that holds nothing else; others need `force`. Missing parents are made.
+  // Errors: io (not writable, disk full: bytes needed and free), invalid_argument (the folder is something else; it is, holds or
+  // lies in what the package was built from), cancelled. Returns what was written.
   std::vector<WrittenFile> save(const fs::path& folder, const SaveOptions& options = {}) const;
 
  private:
   std::vector<Component> components_;
   std::vector<PackageFile> files_;
 };
+
+// ── packages on disk ──
+
+// A model file of a package: "model.onnx" of component "model", "decoder/model.onnx" of component "decoder".
+struct PackagedModel {
+  std::string component;
+  fs::path path;
+};
+
+// The model files that this program wrote into a folder, told by their metadata; empty when it is no package.
+std::vector<PackagedModel> packaged_models(const fs::path& folder);
 
 }  // namespace mobius

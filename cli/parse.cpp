@@ -1,0 +1,130 @@
+// From the tables to CLI11, and from what goes wrong to exit codes. The only file that sees the command-line library.
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "cli/cancel.hpp"
+#include "cli/command.hpp"
+#include "cli/format.hpp"
+#include "mobius/base/error.hpp"
+#include "mobius/package/version.hpp"
+
+namespace mobius::cli {
+namespace {
+
+// As a validator, so that the library names the option in its message. An empty text means that the value is fine.
+CLI::Validator choice(const std::vector<std::string>& choices, const std::function<bool(const std::string&)>& also_takes) {
+  return {[choices, also_takes](std::string& value) {
+            for (const auto& c : choices) {
+              if (c == value) return std::string();
+            }
+            if (also_takes && also_takes(value)) return std::string();
+            return choices.empty() ? "found '" + value + "'" : "found '" + value + "', expected " + one_of(choices);
+          },
+          ""};
+}
+
+void add_option(CLI::App& app, const Option& option) {
+  CLI::Option* added = std::visit(
+      [&](auto* into) -> CLI::Option* {
+        using T = std::remove_pointer_t<decltype(into)>;
+        if constexpr (std::is_same_v<T, bool>) return app.add_flag(option.names, *into, option.help);
+        else return app.add_option(option.names, *into, option.help)->allow_extra_args(false);
+      },
+      option.into);
+  if (!option.choices.empty() || option.also_takes) added->check(choice(option.choices, option.also_takes));
+}
+
+void add_command(CLI::App& program, const Command& command) {
+  CLI::App* app = program.add_subcommand(command.name, command.summary);
+  app->set_help_flag("-h,--help", "Show this help");
+  for (const auto& argument : command.arguments) {
+    // CLI11 takes the name of a place in lower case for granted; messages use it as it is.
+    auto* added = app->add_option(argument.name, *argument.into, argument.help);
+    if (argument.required) added->required();
+    if (!argument.choices.empty()) added->check(choice(argument.choices, {}));
+  }
+  for (const auto& option : command.options) add_option(*app, option);
+}
+
+int usage_error(std::string_view message, const Command* command) {
+  const std::string name = command ? "mobius " + command->name : "mobius";
+  fmt::print(stderr, "mobius: error: {}\nSee '{} --help'.\n", printable(message), name);
+  return 2;
+}
+
+int failure(std::string_view message, int code) {
+  fmt::print(stderr, "mobius: error: {}\n", printable(message));
+  return code;
+}
+
+int run_command(const Command& command) try {
+  catch_signals();
+  return command.run();
+} catch (const UsageError& e) {
+  return usage_error(e.what(), &command);
+} catch (const Error& e) {
+  return failure(e.what(), e.kind() == ErrorKind::cancelled ? cancelled_exit_code() : 1);
+} catch (const std::bad_alloc&) {
+  return failure("out of memory", 1);
+} catch (const std::exception& e) {
+  return failure(e.what(), 1);
+}
+
+const Command* chosen_command(const CLI::App& program, const std::vector<Command>& all) {
+  const auto chosen = program.get_subcommands();
+  for (const auto& command : all) {
+    if (!chosen.empty() && chosen.front()->get_name() == command.name) return &command;
+  }
+  return nullptr;
+}
+
+std::string names_of(const std::vector<Command>& all) {
+  std::vector<std::string> names;
+  for (const auto& c : all) names.push_back(c.name);
+  return one_of(names);
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  const auto all = commands();
+  if (argc > 1 && argv[1][0] != '-') {
+    const std::string first = argv[1];
+    bool known = false;
+    for (const auto& c : all) known = known || c.name == first;
+    if (!known) return usage_error("found '" + first + "', expected a command: " + names_of(all), nullptr);
+  }
+
+  CLI::App program(program_summary, "mobius");
+  program.set_help_flag("-h,--help", "Show this help");
+  bool show_version = false;
+  program.add_flag("--version", show_version, "Show the version");
+  for (const auto& command : all) add_command(program, command);
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    const auto* command = chosen_command(program, all);
+    fmt::print("{}", command ? help_of(*command) : help_of_program(all));
+    return 0;
+  } catch (const CLI::ParseError& e) {
+    return usage_error(e.what(), chosen_command(program, all));
+  }
+  if (show_version) {
+    fmt::print("mobius {}\n", version());
+    return 0;
+  }
+  const auto* command = chosen_command(program, all);
+  if (!command) {
+    fmt::print(stderr, "{}", help_of_program(all));
+    return 2;
+  }
+  const int code = run_command(*command);
+  if (std::fflush(stdout) != 0 && code == 0) return failure("cannot write to standard output", 1);
+  return code;
+}
+
+}  // namespace mobius::cli

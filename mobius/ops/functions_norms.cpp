@@ -1,0 +1,95 @@
+// Function bodies of the normalisations: RMSNormalization, SimplifiedLayerNormalization, Skip(Simplified)LayerNormalization.
+//   RMSNorm(x)   = x / √(mean(x²) + ε)
+//   LayerNorm(x) = (x − mean(x)) / √(mean((x − mean(x))²) + ε)
+// both in the stash type (float32), over the axes from `axis` to the last.
+#include "mobius/ops/functions_body.hpp"
+
+namespace mobius::ops {
+namespace {
+
+using ir::DataType;
+using ir::Value;
+
+// The normalised axes, as negative numbers; nullopt when they depend on a rank that is not known.
+std::optional<std::vector<std::int64_t>> normalized_axes(const BodyBuilder& b) {
+  auto axis = b.node().int_attribute("axis", -1);
+  if (axis >= 0) {
+    if (!b.rank(0)) return std::nullopt;
+    axis -= static_cast<std::int64_t>(*b.rank(0));
+  }
+  if (axis >= 0 || axis < -8) return std::nullopt;
+  std::vector<std::int64_t> axes;
+  for (; axis < 0; ++axis) axes.push_back(axis);
+  return axes;
+}
+
+Value* inverse_root(BodyBuilder& b, Value* variance, float epsilon, Value* like) {
+  Value* shifted = b.add(variance, like ? b.attribute_like("epsilon", epsilon, like) : b.attribute("epsilon", epsilon));
+  return b.op("Reciprocal", {b.op("Sqrt", {shifted})});
+}
+
+// X, scale -> Y, (SimplifiedLayerNormalization:) inv_std_var?
+std::optional<ir::Function> rms_norm(BodyBuilder& b) {
+  auto axes = normalized_axes(b);
+  auto stash = b.node().int_attribute("stash_type", 1);
+  if (!axes || (stash != 1 && stash != 11 && stash != 10 && stash != 16)) return std::nullopt;
+  Value* x = b.cast(b.input(0), static_cast<DataType>(stash));
+  Value* inv_std = inverse_root(b, b.reduce("ReduceMean", b.mul(x, x), *axes), 1e-5F, stash == 1 ? nullptr : x);
+  b.output(0, b.mul(b.cast_like(b.mul(x, inv_std), b.input(0)), b.input(1)));
+  b.output(1, inv_std);
+  return b.finish();
+}
+
+Value* skip_sum(BodyBuilder& b, std::size_t bias) {
+  Value* sum = b.add(b.input(0), b.input(1));
+  return b.input(bias) ? b.add(sum, b.input(bias)) : sum;
+}
+
+// input, skip, gamma, bias? -> output, mean?, inv_std_var?, input_skip_bias_sum?
+std::optional<ir::Function> skip_rms_norm(BodyBuilder& b) {
+  Value* sum = skip_sum(b, 3);
+  if (b.opset() >= 23 && b.node().outputs().size() == 1) {
+    b.output(0, b.op("RMSNormalization", {sum, b.input(2)}, {{"epsilon", b.reference("epsilon", 1e-12F)}}));
+    return b.finish();
+  }
+  Value* x = b.cast(sum, DataType::float32);
+  Value* inv_std = inverse_root(b, b.reduce("ReduceMean", b.mul(x, x), {-1}), 1e-12F, nullptr);
+  b.output(0, b.mul(b.cast_like(b.mul(x, inv_std), b.input(0)), b.input(2)));
+  if (b.node().outputs().size() > 1) b.output(1, b.sub(inv_std, inv_std));  // no mean is taken away
+  b.output(2, inv_std);
+  b.output(3, sum);
+  return b.finish();
+}
+
+// input, skip, gamma, beta?, bias? -> output, mean?, inv_std_var?, input_skip_bias_sum?
+std::optional<ir::Function> skip_layer_norm(BodyBuilder& b) {
+  Value* sum = skip_sum(b, 4);
+  Value* x = b.cast(sum, DataType::float32);
+  Value* mean = b.reduce("ReduceMean", x, {-1});
+  Value* centred = b.sub(x, mean);
+  Value* inv_std = inverse_root(b, b.reduce("ReduceMean", b.mul(centred, centred), {-1}), 1e-12F, nullptr);
+  Value* y = b.mul(b.cast_like(b.mul(centred, inv_std), b.input(0)), b.input(2));
+  b.output(0, b.input(3) ? b.add(y, b.input(3)) : y);
+  b.output(1, mean);
+  b.output(2, inv_std);
+  b.output(3, sum);
+  return b.finish();
+}
+
+std::string rank_of_positive_axis(const ir::Node& node) {
+  const Value* x = node.input(0);
+  return node.int_attribute("axis", -1) < 0 ? "" : (x && x->rank() ? " rank=" + std::to_string(*x->rank()) : " rank=?");
+}
+
+}  // namespace
+
+void add_norm_functions(FunctionTable& table) {
+  table[{"", "RMSNormalization"}] = {
+      rms_norm, {"X", "scale"}, {"epsilon"}, {{"axis", std::int64_t{-1}}, {"stash_type", std::int64_t{1}}}, rank_of_positive_axis};
+  table[{"", "SimplifiedLayerNormalization"}] = {
+      rms_norm, {"X", "scale"}, {"epsilon"}, {{"axis", std::int64_t{-1}}, {"stash_type", std::int64_t{1}}}, rank_of_positive_axis};
+  table[{"com.microsoft", "SkipSimplifiedLayerNormalization"}] = {skip_rms_norm, {"input", "skip", "gamma", "bias"}, {"epsilon"}};
+  table[{"com.microsoft", "SkipLayerNormalization"}] = {skip_layer_norm, {"input", "skip", "gamma", "beta", "bias"}, {"epsilon"}};
+}
+
+}  // namespace mobius::ops

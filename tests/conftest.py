@@ -1,0 +1,41 @@
+"""What the Python tests share: the program under test, test data, and packages built once per test process."""
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+TESTDATA = ROOT / "testdata"
+PROGRAM = Path(os.environ.get("MOBIUS_PROGRAM", ROOT / "build" / "bin" / "mobius"))
+
+
+def run_mobius(*arguments, env: dict | None = None, cwd: Path | None = None, timeout: float = 300) -> subprocess.CompletedProcess:
+    """Runs the program with its standard input closed; the result holds text and exit code."""
+    return subprocess.run([PROGRAM, *map(str, arguments)], env={**os.environ, **(env or {})}, cwd=cwd, timeout=timeout, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="session")
+def mobius():
+    """The program as a function: mobius("build", folder, "-o", out) -> CompletedProcess."""
+    if not PROGRAM.exists():
+        pytest.fail(f"{PROGRAM} does not exist: build first (scripts/build)")
+    return run_mobius
+
+
+@pytest.fixture(scope="session")
+def built(mobius, tmp_path_factory):
+    """built(checkpoint, *options) -> the folder of a package; the same call builds once."""
+    packages: dict = {}
+
+    def build(checkpoint: Path, *options: str) -> Path:
+        key = (str(checkpoint), options)
+        if key not in packages:
+            out = tmp_path_factory.mktemp("packages") / Path(checkpoint).name
+            result = mobius("build", checkpoint, "-o", out, *options)
+            assert result.returncode == 0, f"mobius build {checkpoint} failed ({result.returncode}):\n{result.stdout}{result.stderr}"
+            packages[key] = out
+        return packages[key]
+
+    return build
