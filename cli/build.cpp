@@ -165,7 +165,8 @@ std::vector<Option> options_of(const std::shared_ptr<Flags>& flags) {
   return {
       {"-o,--output", "OUT", "the folder to write", &flags->output, {}, {}, Completes::folders},
       {"--ep,--execution-provider", "NAME", "what the package shall run on", &flags->ep, ep_names()},
-      {"--dtype", "TYPE", "of weights and computation; otherwise the checkpoint's where the execution provider runs it", &flags->dtype, dtype_names(), is_dtype},
+      {"--dtype", "TYPE", "of weights and computation; otherwise the checkpoint's where the execution provider runs it", &flags->dtype, dtype_names(),
+       is_dtype},
       {"--task", "TASK", "what the graph is for; otherwise the model type's own", &flags->task, task_names()},
       {"--external-data", "FORMAT", "how weights are stored", &flags->external_data, {"onnx", "safetensors"}},
       {"--max-shard-size", "SIZE", "of safetensors files, for instance 5GB", &flags->max_shard_size},

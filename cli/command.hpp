@@ -26,8 +26,8 @@ struct Option {
   std::string help;
   // bool: a flag; vector: may be given several times.
   std::variant<bool*, std::string*, std::size_t*, std::vector<std::string>*> into;
-  std::vector<std::string> choices = {};                           // the values it takes; empty: any
-  std::function<bool(const std::string&)> also_takes = {};         // other spellings of the choices
+  std::vector<std::string> choices = {};                    // the values it takes; empty: any
+  std::function<bool(const std::string&)> also_takes = {};  // other spellings of the choices
   Completes completes = Completes::nothing;
 };
 
@@ -48,7 +48,7 @@ struct Command {
   std::vector<Argument> arguments = {};  // required ones first
   std::vector<Option> options = {};
   std::vector<std::string> examples = {};
-  std::function<int()> run;              // gives the exit code; throws Error, or UsageError for what the tables can't check
+  std::function<int()> run;  // gives the exit code; throws Error, or UsageError for what the tables can't check
 };
 
 // Wrong use of the command line: exit code 2.
@@ -71,15 +71,15 @@ int run(int argc, char** argv);
 // ── text made from the tables ──
 std::string help_of_program(const std::vector<Command>& all);
 std::string help_of(const Command& command);
-std::string usage_of(const Command& command);                      // "mobius build [OPTIONS] MODEL [OUT]"
-std::string manual_page(const std::vector<Command>& all);          // roff, section 1
+std::string usage_of(const Command& command);              // "mobius build [OPTIONS] MODEL [OUT]"
+std::string manual_page(const std::vector<Command>& all);  // roff, section 1
 std::string completion_for_bash(const std::vector<Command>& all);
 std::string completion_for_zsh(const std::vector<Command>& all);
 std::string completion_for_fish(const std::vector<Command>& all);
 
-std::string one_of(const std::vector<std::string>& choices);                    // "a, b or c"
-std::vector<std::string> spellings(const Option& option);                       // {"-o", "--output"}
-std::string long_name(const Option& option);                                    // "--output"
+std::string one_of(const std::vector<std::string>& choices);  // "a, b or c"
+std::vector<std::string> spellings(const Option& option);     // {"-o", "--output"}
+std::string long_name(const Option& option);                  // "--output"
 extern const char* const program_summary;
 
 }  // namespace mobius::cli

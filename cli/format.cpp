@@ -83,9 +83,20 @@ std::optional<std::uint64_t> parse_size(std::string_view text) {
   for (const char c : text.substr(static_cast<std::size_t>(end - text.data()))) {
     if (c != ' ' || !unit.empty()) unit += c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
   }
-  static constexpr std::array<std::pair<std::string_view, std::uint64_t>, 14> units = {
-      {{"", 1}, {"b", 1}, {"k", 1000}, {"kb", 1000}, {"m", 1000'000}, {"mb", 1000'000}, {"g", 1000'000'000}, {"gb", 1000'000'000}, {"t", 1000'000'000'000},
-       {"tb", 1000'000'000'000}, {"kib", 1ull << 10}, {"mib", 1ull << 20}, {"gib", 1ull << 30}, {"tib", 1ull << 40}}};
+  static constexpr std::array<std::pair<std::string_view, std::uint64_t>, 14> units = {{{"", 1},
+                                                                                        {"b", 1},
+                                                                                        {"k", 1000},
+                                                                                        {"kb", 1000},
+                                                                                        {"m", 1000'000},
+                                                                                        {"mb", 1000'000},
+                                                                                        {"g", 1000'000'000},
+                                                                                        {"gb", 1000'000'000},
+                                                                                        {"t", 1000'000'000'000},
+                                                                                        {"tb", 1000'000'000'000},
+                                                                                        {"kib", 1ull << 10},
+                                                                                        {"mib", 1ull << 20},
+                                                                                        {"gib", 1ull << 30},
+                                                                                        {"tib", 1ull << 40}}};
   for (const auto& [name, factor] : units) {
     std::uint64_t bytes = 0;
     if (name == unit) return __builtin_mul_overflow(number, factor, &bytes) ? std::nullopt : std::optional(bytes);

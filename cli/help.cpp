@@ -54,9 +54,7 @@ std::string head_of(const Option& option) {
   return option.value.empty() ? names : names + " " + option.value;
 }
 
-std::string with_choices(std::string help, const std::vector<std::string>& choices) {
-  return choices.empty() ? help : help + ": " + one_of(choices);
-}
+std::string with_choices(std::string help, const std::vector<std::string>& choices) { return choices.empty() ? help : help + ": " + one_of(choices); }
 
 }  // namespace
 

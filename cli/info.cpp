@@ -67,7 +67,8 @@ Json shape_json(const ir::Value& value) {
 
 Json values_json(const std::vector<ir::Value*>& values) {
   Json list = Json::Array{};
-  for (const auto* value : values) list.push_back(Json::Object{{"name", value->name}, {"dtype", ir::short_name(value->dtype())}, {"shape", shape_json(*value)}});
+  for (const auto* value : values)
+    list.push_back(Json::Object{{"name", value->name}, {"dtype", ir::short_name(value->dtype())}, {"shape", shape_json(*value)}});
   return list;
 }
 
@@ -213,8 +214,9 @@ Command info_command() {
   auto flags = std::make_shared<Flags>();
   return {.name = "info",
           .summary = "Show what a package holds, or what a model would become",
-          .details = "Of a package: its components with execution provider, dtype, source, inputs and outputs, operators and parameters. Of a model: its type, "
-                     "family, task and number of parameters, from its config alone.",
+          .details =
+              "Of a package: its components with execution provider, dtype, source, inputs and outputs, operators and parameters. Of a model: its type, "
+              "family, task and number of parameters, from its config alone.",
           .arguments = {{.name = "WHAT", .help = "a package's folder, or a model as build takes it", .into = &flags->what, .completes = Completes::files}},
           .options = {{.names = "--json", .value = "", .help = "as JSON", .into = &flags->json},
                       {.names = "--revision", .value = "REVISION", .help = "of a model id: a branch, a tag or a commit", .into = &flags->revision}},

@@ -44,7 +44,8 @@ std::string head_of(const Option& option) {
 }  // namespace
 
 std::string manual_page(const std::vector<Command>& all) {
-  std::string out = fmt::format(".TH MOBIUS 1 \"\" \"mobius {}\" \"User Commands\"\n.SH NAME\nmobius \\- build ONNX packages from Hugging Face models\n", version());
+  std::string out =
+      fmt::format(".TH MOBIUS 1 \"\" \"mobius {}\" \"User Commands\"\n.SH NAME\nmobius \\- build ONNX packages from Hugging Face models\n", version());
   out += ".SH SYNOPSIS\n";
   for (const auto& c : all) out += ".B " + roff(usage_of(c)) + "\n.br\n";
   out += ".SH DESCRIPTION\n" + roff(program_summary) + "\n.SH COMMANDS\n";
@@ -58,10 +59,11 @@ std::string manual_page(const std::vector<Command>& all) {
   out += entry("\\fB\\-h\\fR, \\fB\\-\\-help\\fR", "show help, of the program or of a command", {});
   out += entry("\\fB\\-\\-version\\fR", "show the version", {});
   out += ".SH EXIT STATUS\n";
-  const std::vector<std::pair<std::string, std::string>> codes = {{"0", "done"},
-                                                                  {"1", "failed; one message on standard error says why, and what was there before is as it was"},
-                                                                  {"2", "used wrongly"},
-                                                                  {"130, 143", "interrupted, terminated; what was begun is removed"}};
+  const std::vector<std::pair<std::string, std::string>> codes = {
+      {"0", "done"},
+      {"1", "failed; one message on standard error says why, and what was there before is as it was"},
+      {"2", "used wrongly"},
+      {"130, 143", "interrupted, terminated; what was begun is removed"}};
   for (const auto& [code, text] : codes) out += entry("\\fB" + code + "\\fR", text, {});
   out += ".SH ENVIRONMENT\n";
   out += entry("\\fBHF_HUB_CACHE\\fR, \\fBHF_HOME\\fR", "where the Hugging Face cache is; otherwise ~/.cache/huggingface/hub", {});

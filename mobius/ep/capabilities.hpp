@@ -33,8 +33,8 @@ class DataTypeSet {
 };
 
 struct EpCapabilities {
-  std::string name;
-  std::string description;  // one line for `mobius list eps`
+  std::string name = {};
+  std::string description = {};  // one line for `mobius list eps`
 
   // ── dtypes ──
   DataTypeSet dtypes = {ir::DataType::float32, ir::DataType::float16};  // float types a whole model can run in

@@ -11,6 +11,7 @@
 
 #include "mobius/base/error.hpp"
 #include "mobius/base/json.hpp"
+#include "mobius/ir/unbound.hpp"
 
 namespace mobius::formats::onnx {
 
@@ -24,18 +25,10 @@ bool is_small_list(const ir::TensorData& tensor) {
   return (tensor.dtype() == DataType::int64 || tensor.dtype() == DataType::int32) && tensor.dims().size() <= 1 && tensor.elements() <= small_list;
 }
 
-const ir::Placeholder* find_unbound(const ir::TensorData& tensor, std::unordered_set<const ir::TensorData*>& seen) {
-  if (!seen.insert(&tensor).second) return nullptr;
-  if (const auto* leaf = dynamic_cast<const ir::Placeholder*>(&tensor); leaf && !leaf->is_bound()) return leaf;
-  for (const ir::TensorPtr& source : tensor.sources())
-    if (const auto* leaf = find_unbound(*source, seen)) return leaf;
-  return nullptr;
-}
-
 bool stays_inline(const ir::TensorData& tensor, const WriteOptions& options) {
   if (tensor.dtype() == DataType::string || tensor.elements() == 0) return true;
   if (tensor.byte_size() >= options.inline_limit && !is_small_list(tensor)) return false;
-  return options.write_data || !unbound_leaf(tensor);
+  return options.write_data || !ir::unbound_leaf(tensor);
 }
 
 // ── what is external, each tensor once ───────────────────────────────────────────────────────────────────────────────────
@@ -233,11 +226,6 @@ Layout make_layout(const ir::Model& model, std::string_view file_name, const Wri
   else place_in_safetensors(layout, name, options.max_shard_size);
   for (const Layout::Blob& blob : layout.blobs) layout.places.push_back({layout.files[blob.file].name, blob.offset, blob.length});
   return layout;
-}
-
-const ir::Placeholder* unbound_leaf(const ir::TensorData& tensor) {
-  std::unordered_set<const ir::TensorData*> seen;
-  return find_unbound(tensor, seen);
 }
 
 }  // namespace mobius::formats::onnx

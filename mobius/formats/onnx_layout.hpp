@@ -36,7 +36,4 @@ struct Layout {
 // Errors: invalid_argument for options that make no sense.
 Layout make_layout(const ir::Model& model, std::string_view file_name, const WriteOptions& options);
 
-// The first leaf without data below `tensor`; nullptr when all are bound.
-const ir::Placeholder* unbound_leaf(const ir::TensorData& tensor);
-
 }  // namespace mobius::formats::onnx

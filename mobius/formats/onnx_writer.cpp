@@ -14,6 +14,7 @@
 #include "mobius/base/parallel.hpp"
 #include "mobius/formats/onnx_layout.hpp"
 #include "mobius/formats/onnx_serializer.hpp"
+#include "mobius/ir/unbound.hpp"
 
 namespace mobius::formats {
 
@@ -185,7 +186,7 @@ class DataWriter {
 
 void find_unbound(const ir::Graph& graph, std::vector<std::string>& names) {
   for (const ir::Value* v : graph.initializers())
-    if (onnx::unbound_leaf(*v->data())) names.push_back(v->name);
+    if (ir::unbound_leaf(*v->data())) names.push_back(v->name);
   for (const ir::Node* n : graph.nodes())
     for (const ir::Graph* g : n->subgraphs()) find_unbound(*g, names);
 }

@@ -35,8 +35,8 @@ bool is_model_id(std::string_view text) {
   const auto is_name = [](std::string_view s) {
     const auto is_edge = [](char c) { return c == '.' || c == '-'; };
     const auto is_fine = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.'; };
-    return !s.empty() && s.size() <= 96 && std::ranges::all_of(s, is_fine) && !is_edge(s.front()) && !is_edge(s.back()) &&
-           s.find("--") == s.npos && s.find("..") == s.npos;
+    return !s.empty() && s.size() <= 96 && std::ranges::all_of(s, is_fine) && !is_edge(s.front()) && !is_edge(s.back()) && s.find("--") == s.npos &&
+           s.find("..") == s.npos;
   };
   const auto slash = text.find('/');
   if (slash == text.npos) return is_name(text);

@@ -33,10 +33,16 @@ bool holds_exactly(DataType wide, DataType narrow) {
   return wide == DataType::float32 && (narrow == DataType::float16 || narrow == DataType::bfloat16);
 }
 
+// The cast that x is, if elements may be moved below it: sub-byte ones can't be moved one by one.
+const Cast* movable_cast(const TensorPtr& x) {
+  const Cast* c = as<Cast>(x);
+  return c && bit_width(c->source()->dtype()) >= 8 ? c : nullptr;
+}
+
 // Applies a step that only moves elements below the cast, if x is one.
 template <class Step>
 TensorPtr below_cast(const TensorPtr& x, Step step) {
-  const Cast* c = as<Cast>(x);
+  const Cast* c = movable_cast(x);
   return c ? cast(step(c->source()), c->dtype()) : nullptr;
 }
 
@@ -111,7 +117,7 @@ std::vector<TensorPtr> simplified(const std::vector<TensorPtr>& xs, std::size_t 
 }
 
 bool are_equal_casts(const std::vector<TensorPtr>& xs) {
-  const Cast* first = as<Cast>(xs.front());
+  const Cast* first = movable_cast(xs.front());
   return first && std::ranges::all_of(xs, [&](const TensorPtr& x) {
            const Cast* c = as<Cast>(x);
            return c && c->source()->dtype() == first->source()->dtype();

@@ -6,7 +6,9 @@
 //   auto wt = transpose(packed, {1, 0});
 //
 // Steps that undo or contain each other compose: transpose of transpose, slice of concat, concat of adjacent slices,
-// cast to the same type, all vanish.
+// cast to the same type, all vanish. Casts move outward over steps that only move elements.
+//
+// A range of a transpose or take is gathered from all over its source: read 16 MiB or more at a time. Other steps stream.
 #pragma once
 #include <functional>
 

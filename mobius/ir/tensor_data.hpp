@@ -69,9 +69,9 @@ class TensorData {
 // A tensor that owns its bytes.
 TensorPtr make_tensor(DataType dtype, Dims dims, std::vector<std::byte> bytes);
 TensorPtr make_tensor(Dims dims, std::span<const std::int64_t> values);
-TensorPtr make_tensor(Dims dims, std::span<const float> values);  // float32
-TensorPtr make_tensor_of(DataType dtype, Dims dims, std::span<const double> values);   // each value converted to dtype
-TensorPtr make_scalar(DataType dtype, double value);              // rank 0, value converted to dtype
+TensorPtr make_tensor(Dims dims, std::span<const float> values);                      // float32
+TensorPtr make_tensor_of(DataType dtype, Dims dims, std::span<const double> values);  // each value converted to dtype
+TensorPtr make_scalar(DataType dtype, double value);                                  // rank 0, value converted to dtype
 TensorPtr make_filled(DataType dtype, Dims dims, double value);
 TensorPtr make_string_tensor(Dims dims, std::vector<std::string> values);
 const std::vector<std::string>* string_values(const TensorData& tensor);  // nullptr unless a string tensor

@@ -7,9 +7,9 @@
 #include <cstring>
 #include <iterator>
 
-#include "mobius/base/error.hpp"
 #include "mobius/ir/model.hpp"
 #include "mobius/ir/text_cursor.hpp"
+#include "mobius/ir/unbound.hpp"
 
 namespace mobius::ir {
 
@@ -191,14 +191,8 @@ class TextPrinter {
 
   // nullopt: too large to print, or not bound.
   std::optional<std::vector<std::byte>> printable_bytes(const TensorData& tensor) const {
-    if (tensor.elements() > options_.max_elements) return std::nullopt;
-    if (tensor.dtype() == DataType::string) return std::vector<std::byte>();
-    try {
-      return tensor.bytes();
-    } catch (const Error& e) {
-      if (e.kind() == ErrorKind::not_found) return std::nullopt;
-      throw;
-    }
+    if (tensor.elements() > options_.max_elements || unbound_leaf(tensor)) return std::nullopt;
+    return tensor.dtype() == DataType::string ? std::vector<std::byte>() : tensor.bytes();
   }
 
   void elements(const TensorData& tensor, std::span<const std::byte> bytes) {

@@ -105,7 +105,8 @@ TEST(Verify, FindsMisplacedAttributes) {
 TEST(Verify, ChecksFunctions) {
   Model m = model_from_text("g () => () {} <domain: \"d\", opset_import: [\"\" : 24]> f (x) => (y) { a = Neg(x) y = Abs<k: int = @k>(a) }");
   EXPECT_THAT(verify(m), IsEmpty());
-  m.functions.push_back({.domain = "d", .name = "f"});
+  auto& again = m.functions.emplace_back();
+  again.domain = "d", again.name = "f";
   Graph& body = *m.functions[0].body;
   body.move_before(body.last(), body.first());
   EXPECT_THAT(verify(m), ElementsAre("function d::f: y (Abs): input 0 (a) is read before the node that produces it", "function d::f: is defined twice"));

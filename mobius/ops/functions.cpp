@@ -69,7 +69,10 @@ std::string function_form(const ir::Node& node) {
   form += ")";
   if (!entry) return form;
   for (const auto& [name, attribute] : node.attributes) {
-    if (std::find(entry->numbers.begin(), entry->numbers.end(), name) != entry->numbers.end()) continue;
+    if (std::find(entry->numbers.begin(), entry->numbers.end(), name) != entry->numbers.end()) {
+      form += " " + name;  // whether it is there shapes the body, its value does not
+      continue;
+    }
     auto usual = entry->defaults.find(name);
     if (usual == entry->defaults.end() || !ir::equal(usual->second, attribute)) form += fmt::format(" {}={}", name, text(attribute));
   }
@@ -125,7 +128,9 @@ Value* GraphBuilder::constant(ir::TensorPtr tensor) {
 }
 
 Value* GraphBuilder::ints(std::vector<std::int64_t> values) {
-  return constant(ir::make_tensor({static_cast<std::int64_t>(values.size())}, std::span<const std::int64_t>(values)));
+  Value*& value = ints_[values];
+  if (!value) value = constant(ir::make_tensor({static_cast<std::int64_t>(values.size())}, std::span<const std::int64_t>(values)));
+  return value;
 }
 Value* GraphBuilder::integer(std::int64_t value) { return constant(ir::make_scalar(ir::DataType::int64, static_cast<double>(value))); }
 Value* GraphBuilder::number(double value) { return constant(ir::make_scalar(ir::DataType::float32, value)); }
@@ -146,12 +151,18 @@ BodyBuilder::BodyBuilder(const ir::Node& node, std::int64_t opset, const std::ve
   outputs_.resize(node.outputs().size());
 }
 
+// Inliners don't all apply a function's default values: only an attribute that the node has is referred to.
 ir::Attribute BodyBuilder::reference(std::string_view name, float otherwise) {
-  function_.attribute_defaults.emplace(name, otherwise);
+  if (!node_.attribute(name)) return otherwise;
+  auto& required = function_.attributes;
+  if (std::find(required.begin(), required.end(), name) == required.end()) required.emplace_back(name);
   return ir::AttributeReference{std::string(name), onnx_float_attribute};
 }
 
-Value* BodyBuilder::attribute(std::string_view name, float otherwise) { return op("Constant", {}, {{"value_float", reference(name, otherwise)}}); }
+Value* BodyBuilder::attribute(std::string_view name, float otherwise) {
+  if (!node_.attribute(name)) return number(static_cast<double>(otherwise));
+  return op("Constant", {}, {{"value_float", reference(name, otherwise)}});
+}
 
 void BodyBuilder::output(std::size_t i, Value* value) {
   if (i >= outputs_.size()) return;
@@ -166,7 +177,10 @@ ir::Function BodyBuilder::finish() {
     graph().add_output(value);
   }
   // Attributes that shape the body are fixed by it, and stay known to whoever checks the node against the function.
-  for (const auto& [name, attribute] : node_.attributes) function_.attribute_defaults.try_emplace(name, attribute);
+  const auto& required = function_.attributes;
+  for (const auto& [name, attribute] : node_.attributes) {
+    if (std::find(required.begin(), required.end(), name) == required.end()) function_.attribute_defaults.emplace(name, attribute);
+  }
   return std::move(function_);
 }
 

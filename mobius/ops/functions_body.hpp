@@ -65,6 +65,7 @@ class GraphBuilder {
   ir::Graph& graph_;
   std::int64_t opset_;
   std::string prefix_;
+  std::map<std::vector<std::int64_t>, ir::Value*> ints_;  // constants already there
 };
 
 class BodyBuilder : public GraphBuilder {

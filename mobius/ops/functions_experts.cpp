@@ -143,17 +143,15 @@ std::optional<ir::Function> linear_attention(BodyBuilder& b) {
     Value* shape = b.concat({b.dim_of(q, 0), b.ints({rule.kv_heads}), b.last_dim_of(k), b.last_dim_of(v)}, 0);
     state = b.op("Expand", {b.scalar_like(0, q), shape});
   }
+  // Time first: not every runtime scans another axis.
   std::vector<Value*> inputs{state, q, k, v};
   if (rule.gated) inputs.push_back(by_heads(4, rule.kv_heads));                       // [B, T, KV, dk | 1]
   if (rule.delta) inputs.push_back(b.unsqueeze(b.cast_like(b.input(5), like), {3}));  // [B, T, KV | 1, 1]
-  auto scanned = static_cast<std::int64_t>(inputs.size()) - 1;
-  ir::Attributes attributes{{"body", linear_attention_step(rule, b.opset())},
-                            {"num_scan_inputs", scanned},
-                            {"scan_input_axes", std::vector<std::int64_t>(static_cast<std::size_t>(scanned), 1)},
-                            {"scan_output_axes", std::vector<std::int64_t>{1}}};
+  for (std::size_t i = 1; i < inputs.size(); ++i) inputs[i] = b.transpose(inputs[i], {1, 0, 2, 3});
+  ir::Attributes attributes{{"body", linear_attention_step(rule, b.opset())}, {"num_scan_inputs", static_cast<std::int64_t>(inputs.size()) - 1}};
   ir::Node* scan = b.graph().append({"", "Scan"}, inputs, std::move(attributes), 2);
   scan->name = "Scan";
-  b.output(0, b.cast_like(scan->output(1), b.input(0)));
+  b.output(0, b.cast_like(b.transpose(scan->output(1), {1, 0, 2}), b.input(0)));
   b.output(1, scan->output(0));
   return b.finish();
 }

@@ -1,5 +1,7 @@
 // Function bodies of the attention operators of com.microsoft.
 // B batch, S new tokens, P past tokens, C capacity of the cache, N query heads, KV key-value heads, D head size, W half of the rotated channels.
+#include <algorithm>
+
 #include "mobius/ops/functions_body.hpp"
 
 namespace mobius::ops {
@@ -35,19 +37,24 @@ std::string rotary_extra(const ir::Node& node) { return ranks_of(node, {0, 1}); 
 
 // Each row's new tokens behind its own valid ones, by one gather over [past, new]: slot s of a row that holds `start` tokens is s of
 // the past below start, and s - start of the new ones from there.
-struct Cache {
-  Value *past_length, *length, *capacity;  // P, S, C: int64 [1]
-  Value *start, *slots;                    // [B, 1], [C]
+class Cache {
+ public:
+  // past_length P, length S, capacity C: int64 [1]; start: [B, 1]
+  Cache(BodyBuilder& b, Value* past_length, Value* length, Value* capacity, Value* start) : capacity_(capacity) {
+    Value* slots = b.range(capacity);
+    Value* from_new = b.op("Min", {b.add(b.sub(slots, start), past_length), b.sub(b.add(past_length, length), b.ints({1}))});
+    indices_ = b.unsqueeze(b.where(b.op("Less", {slots, start}), slots, from_new), {1, 3});  // [B, 1, C, 1]
+    filled_ = b.unsqueeze(b.op("Less", {slots, b.add(start, length)}), {1, 3});
+  }
 
   Value* extend(BodyBuilder& b, Value* past, Value* x) const {
-    Value* from_new = b.op("Min", {b.add(b.sub(slots, start), past_length), b.sub(b.add(past_length, length), b.ints({1}))});
-    Value* indices = b.where(b.op("Less", {slots, start}), slots, from_new);  // [B, C]
-    Value* shape = b.concat({b.dims_of(x, 0, 2), capacity, b.last_dim_of(x)}, 0);
-    Value* whole = b.op("Expand", {b.unsqueeze(indices, {1, 3}), shape});
-    Value* cache = b.op("GatherElements", {b.concat({past, x}, 2), whole}, {{"axis", std::int64_t{2}}});
-    Value* filled = b.unsqueeze(b.op("Less", {slots, b.add(start, length)}), {1, 3});
-    return b.where(filled, cache, b.scalar_like(0, cache));
+    Value* indices = b.op("Expand", {indices_, b.concat({b.dims_of(x, 0, 2), capacity_, b.last_dim_of(x)}, 0)});
+    Value* cache = b.op("GatherElements", {b.concat({past, x}, 2), indices}, {{"axis", std::int64_t{2}}});
+    return b.where(filled_, cache, b.scalar_like(0, cache));
   }
+
+ private:
+  Value *capacity_, *indices_, *filled_;
 };
 
 struct Projections {
@@ -73,7 +80,8 @@ bool gqa_can_be_said(const BodyBuilder& b) {
   bool half_cache = (b.input(3) == nullptr) != (b.input(4) == nullptr) || (b.input(1) == nullptr) != (b.input(2) == nullptr);
   bool rotates = node.int_attribute("do_rotary", 0) != 0;
   return !quantized && !half_cache && node.outputs().size() <= 3 && node.int_attribute("sliding_window_cache", 0) == 0 &&
-         node.int_attribute("num_heads", 0) > 0 && node.int_attribute("kv_num_heads", 0) > 0 && (!rotates || (b.input(7) && b.input(8)));
+         node.int_attribute("num_heads", 0) > 0 && node.int_attribute("kv_num_heads", 0) > 0 &&
+         std::max(node.int_attribute("num_heads", 0), node.int_attribute("kv_num_heads", 0)) <= 1 << 20 && (!rotates || (b.input(7) && b.input(8)));
 }
 
 // query, key?, value?, past_key?, past_value?, seqlens_k, total_sequence_length, cos_cache?, sin_cache?, position_ids?, attention_bias?,
@@ -109,7 +117,7 @@ std::optional<ir::Function> gqa(BodyBuilder& b) {
   if (b.input(3)) {
     Value* past_length = b.dim_of(b.input(3), 2);
     capacity = b.op("Max", {total, past_length});
-    Cache cache{past_length, length, capacity, start, b.range(capacity)};
+    Cache cache(b, past_length, length, capacity, start);
     k = cache.extend(b, b.input(3), k);
     v = cache.extend(b, b.input(4), v);
   }
@@ -138,11 +146,17 @@ std::optional<ir::Function> gqa(BodyBuilder& b) {
 
 // ── MultiHeadAttention ───────────────────────────────────────────────────────────────────────────────────────────────────
 
+// A key mask [B] holds each row's number of keys; other lengths mean other things.
+bool holds_lengths(const ir::Node& node) {
+  const Value *mask = node.input(4), *query = node.input(0);
+  return mask && mask->rank() == std::optional<std::size_t>(1) && query->rank().value_or(0) > 0 && (*mask->shape())[0] == (*query->shape())[0];
+}
+
 bool mha_can_be_said(const BodyBuilder& b) {
   auto is = [&](std::size_t i, std::size_t rank) { return b.rank(i) == std::optional(rank); };
   bool keys = b.input(2) ? (is(1, 3) || is(1, 4)) : is(1, 5);
   bool operands = is(0, 5) || (is(0, 3) && keys);
-  bool mask = !b.input(4) || is(4, 2) || is(4, 3);
+  bool mask = !b.input(4) || is(4, 2) || is(4, 3) || holds_lengths(b.node());
   return operands && mask && !b.input(8) && !b.input(9) && b.node().outputs().size() <= 3 && b.node().int_attribute("num_heads", 0) > 0 &&
          (!b.input(3) || (is(0, 3) && is(1, 3)));
 }
@@ -187,9 +201,11 @@ std::optional<ir::Function> mha(BodyBuilder& b) {
   a.bias = b.input(5);
   if (b.input(4)) {
     // A hidden key's score is lowered, not removed: a row that sees nothing still has weights.
-    Value* hidden = b.op("Equal", {b.input(4), b.scalar_like(0, b.input(4))});
+    bool lengths = *b.rank(4) == 1;
+    Value* hidden = lengths ? b.op("GreaterOrEqual", {b.range(b.dim_of(k, 2)), b.cast(b.reshape(b.input(4), {-1, 1}), DataType::int64)})
+                            : b.op("Equal", {b.input(4), b.scalar_like(0, b.input(4))});
     Value* filter = b.mul(b.cast_like(hidden, q), b.scalar_like(static_cast<double>(node.float_attribute("mask_filter_value", -10000)), q));
-    filter = b.unsqueeze(filter, *b.rank(4) == 2 ? std::vector<std::int64_t>{1, 2} : std::vector<std::int64_t>{1});
+    filter = b.unsqueeze(filter, *b.rank(4) <= 2 ? std::vector<std::int64_t>{1, 2} : std::vector<std::int64_t>{1});
     a.bias = a.bias ? b.add(a.bias, filter) : filter;
   }
   if (node.int_attribute("unidirectional", 0) != 0) {

@@ -4,8 +4,9 @@
 //   inference.infer(*node);              // sets node's output types as far as they can be known
 //
 // Besides shapes it follows the *contents* of small integer tensors (Shape -> Gather -> Concat -> Reshape), so that
-// shapes computed in the graph stay symbolic instead of unknown. Rules: the operator specifications of ONNX
-// (docs/Operators.md) and ONNX Runtime (docs/ContribOperators.md).
+// shapes computed in the graph stay symbolic instead of unknown. Where a slice or a minimum depends on which of two symbols is the
+// larger, each symbol is taken to be 0 or more and a sum of symbols 1 or more; what that does not decide is unknown.
+// Rules: the operator specifications of ONNX (docs/Operators.md) and ONNX Runtime (docs/ContribOperators.md).
 #pragma once
 #include <optional>
 #include <unordered_map>

@@ -21,8 +21,8 @@ std::optional<Heads> heads_of(const InferContext& c, std::size_t i, std::string_
   const Shape& x = *c.shape(i);
   if (x.size() == 4) return Heads{x[0], x[1], x[2], x[3]};
   if (x.size() != 3) c.error("input {} is {}, expected rank 3 or 4", i, c.show(i));
-  auto n = c.required_int(attribute);
-  if (n <= 0 || (x[2].is_static() && x[2].value() % n != 0)) c.error("input {} is {}, which does not divide into {} = {} heads", i, c.show(i), attribute, n);
+  auto n = c.heads(attribute);
+  if (x[2].is_static() && x[2].value() % n != 0) c.error("input {} is {}, which does not divide into {} = {} heads", i, c.show(i), attribute, n);
   return Heads{x[0], Dim(n), x[1], divide_exactly(x[2], n)};
 }
 
@@ -107,7 +107,6 @@ void infer_gemma_rotary(InferContext& c) {
 }
 
 Dim head_size(const InferContext& c, const Dim& width, std::int64_t heads, std::size_t input) {
-  if (heads <= 0) c.error("{} heads", heads);
   if (width.is_static() && width.value() % heads != 0) c.error("input {} is {}, which does not divide into {} heads", input, c.show(input), heads);
   return divide_exactly(width, heads);
 }
@@ -119,7 +118,7 @@ void infer_gqa(InferContext& c) {
   c.want_rank(0, 3);
   c.want_rank(1, 3);
   c.want_rank(2, 3);
-  auto n = c.required_int("num_heads"), kv = c.required_int("kv_num_heads");
+  auto n = c.heads("num_heads"), kv = c.heads("kv_num_heads");
   want_head_groups(c, Dim(n), Dim(kv));
   Dim batch = c.dim(0, 0), seq = c.dim(0, 1);
   Dim size = c.has(1) ? head_size(c, c.dim(0, 2), n, 0) : head_size(c, c.dim(0, 2), n + 2 * kv, 0);
@@ -146,8 +145,7 @@ void infer_gqa(InferContext& c) {
 
 // query, key?, value?, bias?, key_padding_mask?, attention_bias?, past_key?, past_value?, ... -> output, present_key?, present_value?, qk?
 void infer_mha(InferContext& c) {
-  auto n = c.required_int("num_heads");
-  if (n <= 0) c.error("num_heads is {}", n);
+  auto n = c.heads("num_heads");
   c.want_rank_in(0, 3, 5);
   Dim batch = c.dim(0, 0), seq = c.dim(0, 1), width = c.dim(0, 2), value_width = width, length = seq;
   if (c.rank(0) == std::optional<std::size_t>(5)) {  // [B, S, N, 3, D]
@@ -176,8 +174,7 @@ void infer_mha(InferContext& c) {
 
 // input [B, S, H], weights [H, Hq + Hk + Hv], bias?, mask_index?, past? [2, B, N, P, D], attention_bias?, ... -> output, present?
 void infer_ms_attention(InferContext& c) {
-  auto n = c.required_int("num_heads");
-  if (n <= 0) c.error("num_heads is {}", n);
+  auto n = c.heads("num_heads");
   c.want_rank(0, 3);
   c.want_rank(1, 2);
   c.want_equal(c.dim(0, 2), c.dim(1, 0), "widths of input and weights");
@@ -193,7 +190,7 @@ void infer_ms_attention(InferContext& c) {
 
 // query [tokens, H] or [tokens, N, 3, D], key?, value?, ... -> [tokens, Hv]
 void infer_packed_mha(InferContext& c) {
-  auto n = c.required_int("num_heads");
+  auto n = c.heads("num_heads");
   Dim width = c.rank(0) == std::optional<std::size_t>(4) ? c.dim(0, 1) * c.dim(0, 3) : c.dim(0, 1);
   if (c.rank(0) != std::optional<std::size_t>(4)) head_size(c, width, n, 0);
   if (c.has(2)) width = c.dim(2, 1);
@@ -202,7 +199,7 @@ void infer_packed_mha(InferContext& c) {
 
 // query, key?, value?, key_cache, value_cache?, ... -> output, key_cache_out, value_cache_out
 void infer_paged(InferContext& c) {
-  auto n = c.required_int("num_heads"), kv = c.required_int("kv_num_heads");
+  auto n = c.heads("num_heads"), kv = c.heads("kv_num_heads");
   Dim width = c.has(1) ? c.dim(0, 1) : head_size(c, c.dim(0, 1), n + 2 * kv, 0) * Dim(n);
   c.output(0, c.dtype(0), Shape{c.dim(0, 0), width});
   c.output(1, c.dtype(3), c.shape(3));

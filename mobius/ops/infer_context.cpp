@@ -36,6 +36,12 @@ std::int64_t InferContext::required_int(std::string_view name) const {
   return node_.int_attribute(name, 0);
 }
 
+std::int64_t InferContext::heads(std::string_view name) const {
+  auto n = required_int(name);
+  if (n <= 0 || n > 1 << 20) error("attribute '{}' is {}", name, n);
+  return n;
+}
+
 DataType InferContext::dtype_attribute(std::string_view name, DataType otherwise) const {
   if (!node_.attribute(name)) return otherwise;
   auto number = node_.int_attribute(name, 0);

@@ -42,6 +42,7 @@ class InferContext {
   // Attributes.
   std::int64_t int_attribute(std::string_view name, std::int64_t otherwise) const { return node_.int_attribute(name, otherwise); }
   std::int64_t required_int(std::string_view name) const;
+  std::int64_t heads(std::string_view name) const;  // a required attribute above 0
   std::optional<std::vector<std::int64_t>> ints(std::string_view name) const { return node_.ints_attribute(name); }
   // `dtype`-valued attributes; fails for numbers that are no data type.
   ir::DataType dtype_attribute(std::string_view name, ir::DataType otherwise) const;

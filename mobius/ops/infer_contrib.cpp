@@ -80,8 +80,8 @@ void infer_moe(InferContext& c) {
 void infer_linear_attention(InferContext& c) {
   for (std::size_t i = 0; i < 3; ++i) c.want_rank(i, 3);
   c.want_rank(3, 4);
-  auto hq = c.required_int("q_num_heads"), hkv = c.required_int("kv_num_heads");
-  if (hq <= 0 || hkv <= 0) c.error("{} query heads, {} key heads", hq, hkv);
+  auto hq = c.heads("q_num_heads"), hkv = c.heads("kv_num_heads");
+
   Dim dk = divide_exactly(c.dim(0, 2), hq), dv = divide_exactly(c.dim(2, 2), hkv);
   bool ms = c.node().op.domain == "com.microsoft";
   c.output(0, c.dtype(0), Shape{c.dim(0, 0), c.dim(0, 1), dv * Dim(ms ? std::max(hq, hkv) : hq)});

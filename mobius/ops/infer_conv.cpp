@@ -23,12 +23,15 @@ std::vector<std::int64_t> per_axis(const InferContext& c, std::string_view name,
   if (!given) return std::vector<std::int64_t>(n, otherwise);
   if (given->size() != n) c.error("attribute '{}' has {} entries, expected {}", name, given->size(), n);
   for (auto v : *given) {
-    if (v < 0 || v > 1ll << 40) c.error("attribute '{}' holds {}", name, v);
+    if (v < 0 || v > 1 << 30) c.error("attribute '{}' holds {}", name, v);
   }
   return *given;
 }
 
 Window window_of(const InferContext& c, std::size_t spatial, std::vector<std::int64_t> kernel) {
+  for (auto k : kernel) {
+    if (k < 0 || k > 1 << 30) c.error("a kernel of {}", k);
+  }
   Window w;
   w.kernel = std::move(kernel);
   w.strides = per_axis(c, "strides", spatial, 1);
@@ -155,6 +158,7 @@ void infer_resize(InferContext& c) {
     if (sizes && !keeps_aspect) {
       d = (*sizes)[i];
     } else if (scales && ((*scales)[i] == 1.0 || (d.is_static() && (*scales)[i] > 0))) {
+      if (static_cast<double>(d.as_static().value_or(0)) * (*scales)[i] > 9e15) c.error("scale {} is too large", (*scales)[i]);
       if ((*scales)[i] != 1.0) d = Dim(static_cast<std::int64_t>(std::floor(static_cast<double>(d.value()) * (*scales)[i])));
     } else if (scales && (*scales)[i] == std::floor((*scales)[i]) && (*scales)[i] > 0 && (*scales)[i] < 1 << 20) {
       d = d * Dim(static_cast<std::int64_t>((*scales)[i]));

@@ -19,7 +19,11 @@ std::int64_t size_of(const Shape& shape) { return static_cast<std::int64_t>(shap
 void infer_constant(InferContext& c) {
   for (const auto& [name, attribute] : c.node().attributes) {
     if (auto tensor = std::get_if<ir::TensorPtr>(&attribute); tensor && *tensor) {
-      return c.output(0, (*tensor)->dtype(), Shape((*tensor)->dims().begin(), (*tensor)->dims().end()));
+      const auto& data = **tensor;
+      c.output(0, data.dtype(), Shape(data.dims().begin(), data.dims().end()));
+      if (data.dims().size() > 1 || data.elements() > 64 || !ir::is_integer(data.dtype())) return;
+      if (auto numbers = ir::as_integers(data)) c.output_contents(0, Shape(numbers->begin(), numbers->end()));
+      return;
     }
     if (auto v = std::get_if<std::int64_t>(&attribute)) {
       c.output(0, DataType::int64, Shape{});
@@ -49,18 +53,18 @@ std::optional<Shape> shape_from_contents(const InferContext& c, std::size_t i) {
 
 void infer_constant_of_shape(InferContext& c) {
   auto dtype = DataType::float32;
-  std::optional<double> value = 0.0;
+  std::optional<std::vector<std::int64_t>> value;
   if (auto attribute = c.node().attribute("value")) {
     auto tensor = std::get_if<ir::TensorPtr>(attribute);
     if (!tensor || !*tensor) c.error("attribute 'value' is not a tensor");
     dtype = (*tensor)->dtype();
-    value = ir::as_scalar(**tensor);
+    if (ir::is_integer(dtype)) value = ir::as_integers(**tensor);
   }
   auto result = shape_from_contents(c, 0);
   c.output(0, dtype, result);
-  if (!result || result->size() > 1 || !ir::is_integer(dtype) || !value) return;
+  if (!result || result->size() > 1 || !value || value->size() != 1) return;
   auto count = ir::element_count(*result);
-  if (count && *count <= 64) c.output_contents(0, Shape(static_cast<std::size_t>(*count), Dim(static_cast<std::int64_t>(*value))));
+  if (count && *count <= 64) c.output_contents(0, Shape(static_cast<std::size_t>(*count), Dim(value->front())));
 }
 
 void infer_eye_like(InferContext& c) {
@@ -85,7 +89,7 @@ void infer_range(InferContext& c) {
     if (!(count < 9e15)) c.error("from {} to {} in steps of {} is no finite range", *start, *limit, *delta);
     auto n = static_cast<std::int64_t>(count);
     c.output(0, dtype, Shape{Dim(n)});
-    if (!ir::is_integer(dtype) || n > 64) return;
+    if (!ir::is_integer(dtype) || n > 64 || std::abs(*start) > 9e15 || std::abs(*delta) > 9e15) return;
     Shape elements;
     for (std::int64_t i = 0; i < n; ++i) elements.push_back(Dim(static_cast<std::int64_t>(*start) + i * static_cast<std::int64_t>(*delta)));
     return c.output_contents(0, std::move(elements));

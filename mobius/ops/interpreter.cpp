@@ -2,6 +2,7 @@
 #include "mobius/ops/interpreter.hpp"
 
 #include <memory>
+#include <stdexcept>
 #include <unordered_map>
 
 #include "mobius/ir/elements.hpp"
@@ -32,6 +33,21 @@ const ReferenceTable& table() {
     return t;
   }();
   return result;
+}
+
+// References read operands with at() where a wrong size is possible: that is an error of the operands, not of ours.
+std::vector<Array> invoke(ReferenceFunction reference, const OpCall& call) {
+  try {
+    return reference(call);
+  } catch (const std::out_of_range&) {
+    call.error("operands don't fit each other");
+  }
+}
+
+void check(const Array& array, std::string_view name) {
+  if (array.values.size() != static_cast<std::size_t>(ir::element_count(array.dims))) {
+    fail(ErrorKind::invalid_argument, "input '{}' has {} values for {}", name, array.values.size(), show(array.dims));
+  }
 }
 
 // What a graph's nodes may read: its own values, then those of the graphs around it.
@@ -103,7 +119,7 @@ class Evaluator {
     if (function) return call_function(*function, attributes, inputs, node.outputs().size(), scope.depth);
     if (!reference) fail(ErrorKind::unsupported, "{}: operator {} has no reference", node.name, ir::to_string(node.op));
     SubgraphRunner runner = [&](const ir::Graph& graph, const std::vector<Array>& values) { return run_subgraph(graph, values, scope); };
-    return reference({node, attributes, inputs, node.outputs().size(), &runner});
+    return invoke(reference, {node, attributes, inputs, node.outputs().size(), &runner});
   }
 
   const ir::Function* find_function(const ir::Node& node) const {
@@ -177,6 +193,9 @@ Array to_array(const ir::TensorData& tensor) {
 std::vector<Array> interpret(const ir::Node& node, std::span<const Array* const> inputs) {
   auto reference = find_reference(node.op);
   if (!reference) fail(ErrorKind::unsupported, "{}: operator {} has no reference", node.name, ir::to_string(node.op));
+  for (const Array* array : inputs) {
+    if (array) check(*array, node.name);
+  }
   Evaluator evaluator(nullptr, false);
   SubgraphRunner runner = [&](const ir::Graph& graph, const std::vector<Array>& values) {
     Scope scope;
@@ -186,7 +205,7 @@ std::vector<Array> interpret(const ir::Node& node, std::span<const Array* const>
     for (const ir::Value* output : graph.outputs()) results.push_back(*evaluator.find(output, scope));
     return results;
   };
-  return reference({node, node.attributes, inputs, node.outputs().size(), &runner});
+  return invoke(reference, {node, node.attributes, inputs, node.outputs().size(), &runner});
 }
 
 std::map<std::string, Array> interpret(const ir::Graph& graph, const std::map<std::string, Array>& inputs, const std::vector<ir::Function>* functions,
@@ -196,9 +215,7 @@ std::map<std::string, Array> interpret(const ir::Graph& graph, const std::map<st
   for (const auto& [name, array] : inputs) {
     const ir::Value* value = graph.find_value(name);
     if (!value) fail(ErrorKind::not_found, "the graph has no input '{}'", name);
-    if (array.values.size() != static_cast<std::size_t>(ir::element_count(array.dims))) {
-      fail(ErrorKind::invalid_argument, "input '{}' has {} values for {}", name, array.values.size(), show(array.dims));
-    }
+    check(array, name);
     scope.values[value] = std::make_shared<const Array>(array);
   }
   evaluator.run(graph, scope);

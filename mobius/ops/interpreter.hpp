@@ -5,7 +5,9 @@
 //   auto results = interpret(graph, {{"x", x}});          // by output name
 //
 // Float types are not rounded (a float16 Array holds doubles); integers are exact up to 2^53 and wrap as their type does;
-// booleans are 0 and 1. Float to integer casts truncate.
+// booleans are 0 and 1. Float to integer casts truncate. Operators are those of ai.onnx 18 to 25 and of com.microsoft as ONNX Runtime's
+// CPU provider has them, but for one thing: GroupQueryAttention reads position_ids token by token, also in a first prompt (where that
+// provider adds 0, 1, 2, ... to the first one).
 #pragma once
 #include <map>
 #include <span>

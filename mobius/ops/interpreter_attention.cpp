@@ -24,7 +24,7 @@ Array split_heads(const OpCall& c, const Array& x, std::int64_t heads) {
 Array merge_heads(const Array& x) { return reshaped(transposed(x, {0, 2, 1, 3}), {x.dims[0], x.dims[2], x.dims[1] * x.dims[3]}); }
 
 Array concat_length(const OpCall& c, const Array& past, const Array& x) {
-  if (past.dims.size() != 4 || past.dims[0] != x.dims[0] || past.dims[1] != x.dims[1] || past.dims[3] != x.dims[3]) {
+  if (past.dims.size() != 4 || x.dims.size() != 4 || past.dims[0] != x.dims[0] || past.dims[1] != x.dims[1] || past.dims[3] != x.dims[3]) {
     c.error("past is {}, new is {}", show(past.dims), show(x.dims));
   }
   auto before = past.dims[2] * past.dims[3], added = x.dims[2] * x.dims[3];

@@ -68,6 +68,7 @@ Results moe(const OpCall& c) {
   const Array &x = c.in(0), &router = c.in(1), &fc1 = c.in(2), &fc2 = c.in(4);
   if (fc1.dims.size() != 3 || fc2.dims.size() != 3 || router.dims.size() != 2)
     c.error("fc1 is {}, fc2 is {}, router_probs are {}", show(fc1.dims), show(fc2.dims), show(router.dims));
+  if (x.dims.empty()) c.error("input has rank 0");
   auto hidden = x.dims.back(), inter = fc2.dims[2], experts = fc1.dims[0], k = c.integer("k", 1), tokens = size_of(x) / std::max<std::int64_t>(hidden, 1);
   bool fused = c.text("activation_type", "relu") == "swiglu" && c.integer("swiglu_fusion", 0) != 0;
   bool fits = fc1.dims == Dims{experts, inter * (fused ? 2 : 1), hidden} && fc2.dims == Dims{experts, hidden, inter} && router.dims == Dims{tokens, experts} &&
@@ -104,7 +105,8 @@ Results linear_attention(const OpCall& c) {
   const Array &query = c.in(0), &key = c.in(1), &value = c.in(2);
   auto hq = c.required("q_num_heads"), hkv = c.required("kv_num_heads");
   bool fits = hq > 0 && hkv > 0 && query.dims.size() == 3 && key.dims.size() == 3 && value.dims.size() == 3 && query.dims[2] % hq == 0 &&
-              value.dims[2] % hkv == 0 && std::max(hq, hkv) % std::min(hq, hkv) == 0;
+              value.dims[2] % hkv == 0 && std::max(hq, hkv) % std::min(hq, hkv) == 0 && query.dims[0] == key.dims[0] && query.dims[1] == key.dims[1] &&
+              key.dims[0] == value.dims[0] && key.dims[1] == value.dims[1] && query.dims[2] > 0;
   if (!fits) c.error("query {}, key {}, value {} for {} and {} heads", show(query.dims), show(key.dims), show(value.dims), hq, hkv);
   auto batch = query.dims[0], length = query.dims[1], dk = query.dims[2] / hq, dv = value.dims[2] / hkv, hk = key.dims[2] / dk, heads = std::max(hq, hkv);
   if (hk <= 0 || hkv % hk != 0) c.error("key is {} for {} heads of {}", show(key.dims), hkv, dk);
@@ -116,8 +118,8 @@ Results linear_attention(const OpCall& c) {
   Array state = c.has(3) ? c.in(3) : zeros(query.dtype, {batch, hkv, dk, dv});
   if (state.dims != Dims{batch, hkv, dk, dv}) c.error("past_state is {}", show(state.dims));
   Array y = zeros(query.dtype, {batch, length, heads * dv});
-  auto per_channel = gated && c.in(4).dims.back() == hkv * dk && dk > 1;
-  auto beta_heads = delta ? c.in(5).dims.back() : 1;
+  auto per_channel = gated && c.in(4).dims.at(2) == hkv * dk && dk > 1;
+  auto beta_heads = delta ? c.in(5).dims.at(2) : 1;
   std::vector<double> update(at(dv));
   for (std::int64_t b = 0; b < batch; ++b) {
     for (std::int64_t t = 0; t < length; ++t) {

@@ -14,8 +14,10 @@ using Results = std::vector<Array>;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // Channels [begin, begin + count) of the last axis.
-Array channels(const Array& x, std::int64_t begin, std::int64_t count) {
+Array channels(const OpCall& c, const Array& x, std::int64_t begin, std::int64_t count) {
   Dims dims = x.dims;
+  if (dims.empty() || begin < 0 || count < 0 || begin > dims.back() || count > dims.back() - begin)
+    c.error("{} has no channels {} to {}", show(dims), begin, begin + count);
   auto width = dims.back();
   dims.back() = count;
   Array y = zeros(x.dtype, dims);
@@ -104,14 +106,17 @@ void want_plain_gqa(const OpCall& c) {
 Results gqa(const OpCall& c) {
   want_plain_gqa(c);
   auto heads = c.required("num_heads"), kv_heads = c.required("kv_num_heads");
-  if (heads <= 0 || kv_heads <= 0 || heads % kv_heads != 0) c.error("{} query heads for {} key heads", heads, kv_heads);
+  if (heads <= 0 || kv_heads <= 0 || heads > 1 << 20 || heads % kv_heads != 0) c.error("{} query heads for {} key heads", heads, kv_heads);
   const Array& query = c.in(0);
   if (query.dims.size() != 3) c.error("query is {}", show(query.dims));
   auto batch = query.dims[0], length = query.dims[1], parts = c.has(1) ? heads : heads + 2 * kv_heads, size = query.dims[2] / parts;
   if (query.dims[2] % parts != 0) c.error("query is {} for {} heads", show(query.dims), parts);
-  Array q = split_heads(c, c.has(1) ? query : channels(query, 0, heads * size), heads);
-  Array k = split_heads(c, c.has(1) ? c.in(1) : channels(query, heads * size, kv_heads * size), kv_heads);
-  Array v = split_heads(c, c.has(1) ? c.in(2) : channels(query, (heads + kv_heads) * size, kv_heads * size), kv_heads);
+  Array q = split_heads(c, c.has(1) ? query : channels(c, query, 0, heads * size), heads);
+  Array k = split_heads(c, c.has(1) ? c.in(1) : channels(c, query, heads * size, kv_heads * size), kv_heads);
+  Array v = split_heads(c, c.has(1) ? c.in(2) : channels(c, query, (heads + kv_heads) * size, kv_heads * size), kv_heads);
+
+  if (k.dims[0] != batch || k.dims[2] != length || k.dims[3] != size || v.dims != k.dims)
+    c.error("query {}, key {}, value {}", show(q.dims), show(k.dims), show(v.dims));
 
   auto total = c.integer(std::size_t{6});
   bool prompt = length == total;  // nothing is cached yet; rows may be padded on the right
@@ -174,7 +179,8 @@ struct MaskedAttention {
 };
 
 Results masked_attention(const OpCall& c, const Array& q, const Array& k, const Array& v, const MaskedAttention& m) {
-  if (k.dims[1] != q.dims[1] || k.dims[3] != q.dims[3] || v.dims[2] != k.dims[2])
+  if (q.dims.size() != 4 || k.dims.size() != 4 || v.dims.size() != 4 || k.dims[0] != q.dims[0] || v.dims[0] != q.dims[0] || v.dims[1] != k.dims[1] ||
+      k.dims[1] != q.dims[1] || k.dims[3] != q.dims[3] || v.dims[2] != k.dims[2])
     c.error("query {}, key {}, value {}", show(q.dims), show(k.dims), show(v.dims));
   auto batch = q.dims[0], length = q.dims[2], total = k.dims[2];
   want_bias(c, m.bias, length, total);
@@ -218,7 +224,7 @@ Results mha(const OpCall& c) {
   } else {
     Array flat = query;
     auto width = query.dims.size() == 3 ? query.dims[2] : 0;
-    if (c.has(3)) flat = with_bias(c, flat, channels(c.in(3), 0, width));
+    if (c.has(3)) flat = with_bias(c, flat, channels(c, c.in(3), 0, width));
     q = split_heads(c, flat, heads);
     if (!c.has(2)) {
       if (c.in(1).dims.size() != 5) c.error("key is {} and value is absent", show(c.in(1).dims));
@@ -230,8 +236,8 @@ Results mha(const OpCall& c) {
     } else {
       Array key = c.in(1), value = c.in(2);
       if (c.has(3)) {
-        key = with_bias(c, key, channels(c.in(3), width, width));
-        value = with_bias(c, value, channels(c.in(3), 2 * width, value.dims.back()));
+        key = with_bias(c, key, channels(c, c.in(3), width, width));
+        value = with_bias(c, value, channels(c, c.in(3), 2 * width, value.dims.back()));
       }
       k = split_heads(c, key, heads);
       v = split_heads(c, value, heads);
@@ -254,8 +260,8 @@ Results ms_attention(const OpCall& c) {
   auto each = qkv.dims.back() / 3;
   auto sizes = c.ints("qkv_hidden_sizes").value_or(std::vector<std::int64_t>{each, each, each});
   if (sizes.size() != 3 || sizes[0] + sizes[1] + sizes[2] != qkv.dims.back()) c.error("qkv_hidden_sizes don't add up to {}", qkv.dims.back());
-  Array q = split_heads(c, channels(qkv, 0, sizes[0]), heads), k = split_heads(c, channels(qkv, sizes[0], sizes[1]), heads);
-  Array v = split_heads(c, channels(qkv, sizes[0] + sizes[1], sizes[2]), heads);
+  Array q = split_heads(c, channels(c, qkv, 0, sizes[0]), heads), k = split_heads(c, channels(c, qkv, sizes[0], sizes[1]), heads);
+  Array v = split_heads(c, channels(c, qkv, sizes[0] + sizes[1], sizes[2]), heads);
   std::int64_t past = 0;
   if (c.has(4)) {
     const Array& both = c.in(4);
@@ -290,7 +296,7 @@ Results packed_mha(const OpCall& c) {
     auto by_head = [&](std::size_t i, std::int64_t begin) {
       Array x = c.in(i);
       if (x.dims.size() != 2) c.error("input {} is {}", i, show(x.dims));
-      if (c.has(3)) x = with_bias(c, x, channels(c.in(3), begin, x.dims[1]));
+      if (c.has(3)) x = with_bias(c, x, channels(c, c.in(3), begin, x.dims[1]));
       x.dims.insert(x.dims.begin(), 1);
       return split_heads(c, x, heads);
     };

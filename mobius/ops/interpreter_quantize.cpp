@@ -102,7 +102,7 @@ std::int64_t packed_bits(const OpCall& c) {
 // A [..., K], B [N, blocks, block bytes], scales [N, blocks], zero_points?, g_idx?, bias? -> [..., N]
 Results matmul_nbits(const OpCall& c) {
   auto k = c.required("K"), n = c.required("N"), block = c.required("block_size"), bits = packed_bits(c);
-  if (k <= 0 || n <= 0 || block < 16) c.error("K {}, N {}, block_size {}", k, n, block);
+  if (k <= 0 || n <= 0 || block < 16 || std::max({k, n, block}) > 1 << 27) c.error("K {}, N {}, block_size {}", k, n, block);
   auto blocks = (k + block - 1) / block, row_bytes = blocks * block * bits / 8;
   const Array &bytes = c.in(1), &scales = c.in(2);
   if (size_of(bytes) != n * row_bytes || size_of(scales) != n * blocks) c.error("B is {}, scales are {}", show(bytes.dims), show(scales.dims));
@@ -129,7 +129,8 @@ Results gather_block_quantized(const OpCall& c) {
   auto bits = packed ? packed_bits(c) : 8;
   auto rank = data.dims.size(), per_byte = at(packed ? 8 / bits : 1);
   auto block = c.integer("block_size", 128);
-  if (rank < 2 || block < 16 || axis_of(c, c.integer("gather_axis", 0), rank) != 0 || axis_of(c, c.integer("quantize_axis", 1), rank) != rank - 1) {
+  if (rank < 2 || block < 16 || block > 1 << 27 || axis_of(c, c.integer("gather_axis", 0), rank) != 0 ||
+      axis_of(c, c.integer("quantize_axis", 1), rank) != rank - 1) {
     c.unsupported("data {} with gather_axis {}, quantize_axis {}", show(data.dims), c.integer("gather_axis", 0), c.integer("quantize_axis", 1));
   }
   auto bytes = data.dims.back(), width = bytes * static_cast<std::int64_t>(per_byte), blocks = (width + block - 1) / block;

@@ -242,7 +242,10 @@ Results tile(const OpCall& c) {
   auto repeats = c.ints(std::size_t{1});
   if (repeats.size() != x.dims.size()) c.error("{} repeats for {}", repeats.size(), show(x.dims));
   Dims dims = x.dims, own = strides_of(x.dims);
-  for (std::size_t i = 0; i < dims.size(); ++i) dims[i] *= repeats[i];
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (repeats[i] < 0 || repeats[i] > 1 << 27) c.error("{} repeats", repeats[i]);
+    dims[i] *= repeats[i];
+  }
   Array y = zeros(x.dtype, dims);
   Dims steps = strides_of(dims);
   for (std::int64_t n = 0; n < size_of(y); ++n) {
@@ -267,6 +270,7 @@ Results pad(const OpCall& c) {
   Dims dims = x.dims, begin(rank, 0), own = strides_of(x.dims);
   for (std::size_t i = 0; i < axes.size(); ++i) {
     auto a = axis_of(c, axes[i], rank);
+    if (std::max(std::abs((*pads)[i]), std::abs((*pads)[i + axes.size()])) > 1 << 27) c.unsupported("pads {}", show(*pads));
     begin[a] = (*pads)[i];
     dims[a] += (*pads)[i] + (*pads)[i + axes.size()];
   }
@@ -309,7 +313,7 @@ Results trilu(const OpCall& c) {
 Results depth_to_space(const OpCall& c) {
   const Array& x = c.in(0);
   auto b = c.required("blocksize");
-  if (x.dims.size() != 4 || b <= 0 || x.dims[1] % (b * b) != 0) c.error("blocksize {} for {}", b, show(x.dims));
+  if (x.dims.size() != 4 || b <= 0 || b > 1 << 20 || x.dims[1] % (b * b) != 0) c.error("blocksize {} for {}", b, show(x.dims));
   auto n = x.dims[0], channels = x.dims[1] / (b * b), h = x.dims[2], w = x.dims[3];
   bool crd = c.text("mode", "DCR") == "CRD";
   Array six = reshaped(x, crd ? Dims{n, channels, b, b, h, w} : Dims{n, b, b, channels, h, w});

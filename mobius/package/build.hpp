@@ -17,13 +17,13 @@ namespace mobius {
 
 struct BuildOptions {
   std::string execution_provider = "default";
-  std::optional<ir::DataType> dtype = {};       // absent: the checkpoint's, if the EP runs it
-  std::string task = {};                        // empty: the model type's own
-  bool load_weights = true;                     // false: the package has no weights (external entries with offsets only)
+  std::optional<ir::DataType> dtype = {};  // absent: the checkpoint's, if the EP runs it
+  std::string task = {};                   // empty: the model type's own
+  bool load_weights = true;                // false: the package has no weights (external entries with offsets only)
   bool trace_optimization = false;
-  std::string as_type = {};                     // build as this model_type, whatever config.json says
-  std::vector<std::string> ignore_extra = {};   // globs of checkpoint tensors that may stay unused
-  std::string revision = {};                    // of a model id: a branch, a tag or a commit
+  std::string as_type = {};                    // build as this model_type, whatever config.json says
+  std::vector<std::string> ignore_extra = {};  // globs of checkpoint tensors that may stay unused
+  std::string revision = {};                   // of a model id: a branch, a tag or a commit
 };
 
 // Everything that can be wrong with the model is found here, before anything is written. Errors: not_found (no such model, no

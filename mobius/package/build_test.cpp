@@ -59,7 +59,8 @@ TEST_F(Build, CopiesWhatARuntimeNeedsAndNothingElse) {
   config("");
   for (const char* name : {"tokenizer.json", "LICENSE.txt", "chat_template.jinja", "README.md", "pytorch_model.bin", ".gitattributes"}) add(name, "x");
   std::vector<std::string> names;
-  for (const auto& file : build(folder_.string(), {.load_weights = false}).files()) names.push_back(file.name);
+  const auto package = build(folder_.string(), {.load_weights = false});
+  for (const auto& file : package.files()) names.push_back(file.name);
   EXPECT_THAT(names, testing::ElementsAre("LICENSE.txt", "chat_template.jinja", "config.json", "tokenizer.json"));
 }
 

@@ -198,6 +198,26 @@ TEST(GgufConfig, RefusesWhatDoesNotFit) {
   EXPECT_EQ(error_of(zero, ErrorKind::corrupt_file), "metadata llama.block_count is 0, expected a positive number");
 }
 
+TEST(GgufFiles, OfAWholeModel) {
+  const GgufFiles files = files_from_gguf(*GgufFile::open(fs::path(MOBIUS_TESTDATA) / "gguf" / "tiny_llama.gguf"));
+  expect_keys(files.config, R"({"model_type": "llama", "hidden_size": 32, "num_hidden_layers": 2, "vocab_size": 102, "bos_token_id": 1, "eos_token_id": 2})");
+  std::vector<std::string> names;
+  for (const auto& [name, content] : files.files) {
+    names.push_back(name);
+    if (name.ends_with(".json")) {
+      EXPECT_TRUE(Json::parse(content).is_object()) << name;
+    }
+  }
+  EXPECT_THAT(names,
+              testing::ElementsAre("generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"));
+  EXPECT_EQ(files.files.back().second, "{% for m in messages %}{{ m['content'] }}{% endfor %}");
+  EXPECT_EQ(files.generation_config.dump(), R"({"_from_model_config": true, "bos_token_id": 1, "eos_token_id": [2, 0], "pad_token_id": 2})");
+
+  const GgufFiles gemma = files_from_gguf(*GgufFile::open(fs::path(MOBIUS_TESTDATA) / "gguf" / "tiny_gemma3.gguf"));
+  expect_keys(gemma.config, R"({"model_type": "gemma3_text", "head_dim": 8, "pad_token_id": 0, "torch_dtype": "float16"})");
+  EXPECT_EQ(gemma.files.size(), 4u);
+}
+
 TEST(GgufFiles, WithoutATokenizer) {
   TempFolder folder;
   const GgufFiles files = files_from_gguf(*GgufFile::open(folder.write("m.gguf", writer("llama").bytes())));

@@ -16,14 +16,8 @@ struct Release {
 };
 
 // ONNX Runtime's releases, by its table of compatibility; from opset 23 on by running attention operators of that opset.
-constexpr std::array<Release, 8> releases = {{{19, 9, "1.16"},
-                                              {20, 9, "1.17"},
-                                              {21, 10, "1.18"},
-                                              {22, 10, "1.21"},
-                                              {23, 11, "1.23"},
-                                              {24, 12, "1.24"},
-                                              {26, 13, "1.30"},
-                                              {28, 14, "1.32"}}};
+constexpr std::array<Release, 8> releases = {
+    {{19, 9, "1.16"}, {20, 9, "1.17"}, {21, 10, "1.18"}, {22, 10, "1.21"}, {23, 11, "1.23"}, {24, 12, "1.24"}, {26, 13, "1.30"}, {28, 14, "1.32"}}};
 
 }  // namespace
 

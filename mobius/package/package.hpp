@@ -26,9 +26,9 @@ struct PackageFile {
 };
 
 struct SaveOptions {
-  std::string external_data = "onnx";          // "onnx" (model.onnx.data) or "safetensors"
-  std::uint64_t max_shard_size = 0;            // of safetensors files, bytes; 0: one file
-  bool force = false;                          // replace a folder that is no package, or holds other files too
+  std::string external_data = "onnx";                                          // "onnx" (model.onnx.data) or "safetensors"
+  std::uint64_t max_shard_size = 0;                                            // of safetensors files, bytes; 0: one file
+  bool force = false;                                                          // replace a folder that is no package, or holds other files too
   std::function<void(std::uint64_t done, std::uint64_t total)> progress = {};  // bytes of weights; may throw Error cancelled
 };
 
@@ -45,9 +45,9 @@ class ModelPackage {
   const std::vector<PackageFile>& files() const { return files_; }
   Component* find(std::string_view name);  // nullptr when absent
 
-  Json config;                     // the model's config.json
+  Json config;  // the model's config.json
   bool has_weights = true;
-  std::vector<fs::path> sources;   // what it was built from, folders and files: never written to
+  std::vector<fs::path> sources;  // what it was built from, folders and files: never written to
 
   // What save would write, with exact sizes; nothing is written and no weight is read.
   std::vector<WrittenFile> plan(const SaveOptions& options = {}) const;

@@ -141,7 +141,8 @@ std::vector<WrittenFile> ModelPackage::plan(const SaveOptions& options) const {
   std::vector<WrittenFile> files;
   for (const auto& component : components_) {
     const auto folder = folder_of(*this, component);
-    for (const auto& file : formats::plan_onnx(component.model, write_options(*this, options), model_name).files) files.push_back({folder + file.name, file.size});
+    for (const auto& file : formats::plan_onnx(component.model, write_options(*this, options), model_name).files)
+      files.push_back({folder + file.name, file.size});
   }
   for (const auto& file : files_) files.push_back({file.name, size_of(file)});
   return files;

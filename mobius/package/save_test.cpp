@@ -44,7 +44,7 @@ class Save : public testing::Test {
       package::describe(component, {.source_name = "source", .source_id = "sha256:0", .model_type = "test", .ep = "default", .task = "none"});
       p.components().push_back(std::move(component));
     }
-    p.files().push_back({"config.json", "{\"model_type\": \"test\"}\n"});
+    p.files().push_back({"config.json", std::string("{\"model_type\": \"test\"}\n")});
     p.sources.push_back(root_ / "source");
     return p;
   }
@@ -96,7 +96,8 @@ TEST_F(Save, WritesWhatItPlans) {
 TEST_F(Save, SeveralComponentsHaveFoldersAndCountProgressTogether) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> seen;
   package(1, {"encoder", "decoder"}).save(root_ / "out", {.progress = [&](auto done, auto total) { seen.emplace_back(done, total); }});
-  EXPECT_THAT(names_in(root_ / "out"), ElementsAre("config.json", "decoder/model.onnx", "decoder/model.onnx.data", "encoder/model.onnx", "encoder/model.onnx.data"));
+  EXPECT_THAT(names_in(root_ / "out"),
+              ElementsAre("config.json", "decoder/model.onnx", "decoder/model.onnx.data", "encoder/model.onnx", "encoder/model.onnx.data"));
   ASSERT_FALSE(seen.empty());
   EXPECT_TRUE(std::ranges::is_sorted(seen));
   EXPECT_EQ(seen.back().first, seen.back().second);
@@ -249,8 +250,13 @@ TEST_F(Save, EqualPackagesHaveEqualBytes) {
 TEST(Metadata, SaysWhereAModelComesFrom) {
   Component component{"model", "decoder", {}};
   component.model.opset_imports[""] = 24;
-  package::describe(component, {.source_name = "org/m", .source_id = "abc", .model_type = "llama", .ep = "cpu", .dtype = DataType::float16,
-                                .task = "text-generation", .has_weights = false});
+  package::describe(component, {.source_name = "org/m",
+                                .source_id = "abc",
+                                .model_type = "llama",
+                                .ep = "cpu",
+                                .dtype = DataType::float16,
+                                .task = "text-generation",
+                                .has_weights = false});
   const auto& m = component.model.metadata;
   EXPECT_EQ(component.model.producer_name, "mobius");
   EXPECT_FALSE(component.model.producer_version.empty());

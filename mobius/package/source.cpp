@@ -34,7 +34,8 @@ bool has(const std::vector<std::string>& names, std::string_view name) { return 
 [[noreturn]] void fail_without_config(const fs::path& folder, const std::vector<std::string>& entries) {
   const std::string place = folder.string();
   if (has(entries, "config.json")) fail(ErrorKind::not_found, "{}: config.json is a link to a file that is not there; download it again", place);
-  if (has(entries, "adapter_config.json")) fail(ErrorKind::unsupported, "{} holds an adapter (adapter_config.json), not a model; merge it into its base model", place);
+  if (has(entries, "adapter_config.json"))
+    fail(ErrorKind::unsupported, "{} holds an adapter (adapter_config.json), not a model; merge it into its base model", place);
   if (has(entries, "model_index.json")) fail(ErrorKind::unsupported, "{} holds a diffusers pipeline (model_index.json), which can't be built", place);
   if (has(entries, "params.json")) {
     fail(ErrorKind::unsupported, "{} holds a model in its maker's own layout (params.json); convert it to the Hugging Face layout", place);

@@ -14,10 +14,10 @@
 namespace mobius::package {
 
 struct Source {
-  fs::path path;                    // the folder, or the file that was named
-  fs::path weights;                 // what Checkpoint::open takes
-  std::string name;                 // the model id, or the folder's or file's name
-  std::string revision;             // of a snapshot in the Hub's cache, else ""
+  fs::path path;         // the folder, or the file that was named
+  fs::path weights;      // what Checkpoint::open takes
+  std::string name;      // the model id, or the folder's or file's name
+  std::string revision;  // of a snapshot in the Hub's cache, else ""
   bool is_gguf = false;
   Json config;
   std::string config_place;         // for messages: the path of config.json or of the GGUF file

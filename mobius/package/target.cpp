@@ -12,10 +12,24 @@
 namespace mobius::package {
 namespace {
 
-constexpr std::array<std::string_view, 18> companions = {
-    "config.json",  "generation_config.json", "tokenizer.json",     "tokenizer_config.json", "special_tokens_map.json", "tokenizer.model",
-    "merges.txt",   "added_tokens.json",      "vocab.json",         "vocab.txt",             "spiece.model",            "chat_template.jinja",
-    "tekken.json",  "chat_template.json",     "tokenizer.model.v3", "genai_config.json",     "preprocessor_config.json", "processor_config.json"};
+constexpr std::array<std::string_view, 18> companions = {"config.json",
+                                                         "generation_config.json",
+                                                         "tokenizer.json",
+                                                         "tokenizer_config.json",
+                                                         "special_tokens_map.json",
+                                                         "tokenizer.model",
+                                                         "merges.txt",
+                                                         "added_tokens.json",
+                                                         "vocab.json",
+                                                         "vocab.txt",
+                                                         "spiece.model",
+                                                         "chat_template.jinja",
+                                                         "tekken.json",
+                                                         "chat_template.json",
+                                                         "tokenizer.model.v3",
+                                                         "genai_config.json",
+                                                         "preprocessor_config.json",
+                                                         "processor_config.json"};
 constexpr std::array<std::string_view, 3> prefixes = {"LICENSE", "NOTICE", "USE_POLICY"};
 
 bool is_inside(const fs::path& path, const fs::path& folder) {
@@ -36,8 +50,10 @@ void check_sources(const fs::path& target, const std::vector<fs::path>& sources)
     if (source == target || same_file(source, target)) {
       fail(ErrorKind::invalid_argument, "{} is the model that is read; write the package elsewhere", target.string());
     }
-    if (is_inside(source, target)) fail(ErrorKind::invalid_argument, "{} holds the model that is read ({}); write the package elsewhere", target.string(), source.string());
-    if (is_inside(target, source)) fail(ErrorKind::invalid_argument, "{} lies in the model that is read ({}); write the package elsewhere", target.string(), source.string());
+    if (is_inside(source, target))
+      fail(ErrorKind::invalid_argument, "{} holds the model that is read ({}); write the package elsewhere", target.string(), source.string());
+    if (is_inside(target, source))
+      fail(ErrorKind::invalid_argument, "{} lies in the model that is read ({}); write the package elsewhere", target.string(), source.string());
   }
 }
 

@@ -68,7 +68,6 @@ class Binder {
     for (const auto& name : leaf.names()) {
       if (!checkpoint_.contains(name)) continue;
       if (!stored) stored = &name;
-      used_.insert(name);
     }
     if (!stored) return complain(fmt::format("{} is not in {}", fmt::join(leaf.names(), " or "), place()));
 

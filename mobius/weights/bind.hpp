@@ -18,8 +18,8 @@
 namespace mobius::weights {
 
 struct BindOptions {
-  std::vector<std::string_view> ignorable = {};   // globs that the family declares
-  std::vector<std::string> ignore_extra = {};     // globs of the user
+  std::vector<std::string_view> ignorable = {};  // globs that the family declares
+  std::vector<std::string> ignore_extra = {};    // globs of the user
 };
 
 struct BindReport {

@@ -26,7 +26,9 @@ Checkpoint checkpoint_of(const std::vector<Stored>& tensors) {
   std::string header = "{";
   std::uint64_t end = 0;
   for (const auto& t : tensors) {
-    const std::uint64_t size = static_cast<std::uint64_t>(ir::element_count(t.dims)) * (t.dtype == "F32" || t.dtype == "I32" ? 4 : t.dtype == "F8_E4M3" ? 1 : 2);
+    const std::uint64_t size = static_cast<std::uint64_t>(ir::element_count(t.dims)) * (t.dtype == "F32" || t.dtype == "I32" ? 4
+                                                                                        : t.dtype == "F8_E4M3"               ? 1
+                                                                                                                             : 2);
     header += fmt::format("{}\"{}\":{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", header.size() > 1 ? "," : "", t.name, t.dtype,
                           fmt::join(t.dims, ","), end, end + size);
     end += size;

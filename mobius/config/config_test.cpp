@@ -1,0 +1,146 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "mobius/base/error.hpp"
+#include "mobius/config/decoder.hpp"
+
+namespace mobius {
+namespace {
+
+using ::testing::HasSubstr;
+
+ConfigReader reader(std::string_view json) { return ConfigReader(Json::parse(json)); }
+
+template <class F> std::string error_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(ConfigReader, NullMeansAbsentAndNullableTellsThemApart) {
+  const auto r = reader(R"({"a": null, "b": 7})");
+  EXPECT_EQ(r.size("a", 3), 3);
+  EXPECT_EQ(r.size("b", 3), 7);
+  EXPECT_EQ(r.nullable_size("a", 4096), std::nullopt);
+  EXPECT_EQ(r.nullable_size("missing", 4096), 4096);
+}
+
+TEST(ConfigReader, SaysWhatWasFoundAndExpected) {
+  const auto r = reader(R"({"n": -1, "x": "wide", "f": 1.5, "big": 1e300, "dtype": "int8"})");
+  EXPECT_THAT(error_of([&] { r.size("n", 1); }), HasSubstr("config.json: n is -1, expected a positive integer"));
+  EXPECT_THAT(error_of([&] { r.size("x", 1); }), HasSubstr("expected a positive integer"));
+  EXPECT_THAT(error_of([&] { r.size("f", 1); }), HasSubstr("1.5"));
+  EXPECT_THAT(error_of([&] { r.size("big", 1); }), HasSubstr("expected a positive integer"));
+  EXPECT_THAT(error_of([&] { r.size("none"); }), HasSubstr("none is missing"));
+  EXPECT_THAT(error_of([&] { r.dtype(); }), HasSubstr("int8"));
+}
+
+TEST(ConfigReader, RefusesASwitchByName) {
+  const auto r = reader(R"({"scale_attn": true, "tp": 1.0})");
+  EXPECT_NO_THROW(r.only("tp", 1));
+  EXPECT_THAT(error_of([&] { r.only("scale_attn", false); }), HasSubstr("scale_attn = true is not supported"));
+}
+
+TEST(ConfigReader, KnowsUnreadKeys) {
+  const auto r = reader(R"({"a": 1, "b": 2})");
+  (void)r.size("a", 1);
+  EXPECT_EQ(r.unread_keys(), std::vector<std::string>{"b"});
+}
+
+// ── rope ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+RopeConfig rope(std::string_view json, RopeDefaults defaults = {}) { return read_rope(reader(json), {.head_dim = 64, .max_position_embeddings = 4096}, defaults); }
+
+TEST(Rope, ReadsBothSpellings) {
+  const auto now = rope(R"({"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 500000}})");
+  const auto older = rope(R"({"rope_theta": 500000, "rope_scaling": {"type": "linear", "factor": 2.0}})");
+  EXPECT_EQ(now, older);
+  EXPECT_EQ(now.type, RopeType::linear);
+  EXPECT_EQ(rope("{}", {.theta = 12}).theta, 12);
+  EXPECT_EQ(rope(R"({"rope_scaling": null, "rope_theta": 77})").theta, 77);
+}
+
+TEST(Rope, RefusesAnUnknownTypeByName) {
+  EXPECT_THAT(error_of([] { rope(R"({"rope_scaling": {"type": "spiral"}})"); }), HasSubstr("unknown rope type 'spiral'; known: default, linear"));
+}
+
+TEST(Rope, RotatesAPart) {
+  EXPECT_EQ(rope(R"({"partial_rotary_factor": 0.5})").rotary_dim, 32);
+  EXPECT_THAT(error_of([] { rope(R"({"partial_rotary_factor": 1.5})"); }), HasSubstr("rotates 96 elements"));
+}
+
+TEST(Rope, DefaultFrequenciesFallGeometrically) {
+  const auto f = inverse_frequencies(rope("{}"));
+  ASSERT_EQ(f.size(), 32u);
+  EXPECT_FLOAT_EQ(f[0], 1.0f);
+  EXPECT_NEAR(f[16], 0.01, 1e-8);
+  EXPECT_NEAR(f[31] * std::pow(10000.0, 62.0 / 64), 1.0, 1e-6);
+}
+
+TEST(Rope, Llama3KeepsHighAndScalesLowFrequencies) {
+  const auto r = rope(R"({"rope_theta": 500000, "rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
+                          "original_max_position_embeddings": 8192}})");
+  const auto plain = inverse_frequencies(rope(R"({"rope_theta": 500000})")), scaled = inverse_frequencies(r);
+  EXPECT_FLOAT_EQ(scaled.front(), plain.front());
+  EXPECT_FLOAT_EQ(scaled.back(), plain.back() / 8);
+}
+
+TEST(Rope, YarnAttentionFactor) {
+  const auto plain = rope(R"({"rope_scaling": {"type": "yarn", "factor": 4, "original_max_position_embeddings": 1024}})");
+  EXPECT_NEAR(plain.attention_factor, 0.1 * std::log(4.0) + 1, 1e-12);
+  const auto both = rope(R"({"rope_scaling": {"type": "yarn", "factor": 4, "original_max_position_embeddings": 1024, "mscale": 1, "mscale_all_dim": 1}})");
+  EXPECT_EQ(both.attention_factor, 1);
+}
+
+TEST(Rope, LongropeListsMustFit) {
+  EXPECT_THAT(error_of([] { rope(R"({"rope_scaling": {"type": "longrope", "short_factor": [1, 2], "long_factor": [1, 2]}})"); }),
+              HasSubstr("short_factor has 2 numbers, expected 32"));
+}
+
+TEST(Rope, ATopLevelOriginalLengthWins) {
+  const auto text = R"({"original_max_position_embeddings": 512, "rope_scaling": {"type": "yarn", "factor": 4, "original_max_position_embeddings": 1024}})";
+  EXPECT_EQ(rope(text).original_max_position_embeddings, 512);
+}
+
+// ── decoders ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+TEST(DecoderConfig, TakesTheTypesDefaults) {
+  const auto c = read_decoder(reader(R"({"model_type": "t", "num_attention_heads": 8})"), {.hidden_size = 512, .rope = {.theta = 9}});
+  EXPECT_EQ(c.head_dim, 64);
+  EXPECT_EQ(c.num_key_value_heads, 8);
+  EXPECT_EQ(c.rope.theta, 9);
+  EXPECT_EQ(c.rope.rotary_dim, 64);
+}
+
+TEST(DecoderConfig, HeadsMustDivide) {
+  EXPECT_THAT(error_of([] { read_decoder(reader(R"({"model_type": "t", "num_attention_heads": 8, "num_key_value_heads": 3})"), {}); }),
+              HasSubstr("not a multiple of num_key_value_heads 3"));
+  EXPECT_THAT(error_of([] { read_decoder(reader(R"({"model_type": "t", "num_hidden_layers": 999999})"), {}); }), HasSubstr("at most 4096"));
+}
+
+TEST(DecoderConfig, WindowsByLayer) {
+  const auto r = reader(R"({"model_type": "t", "num_hidden_layers": 3, "layer_types": ["full_attention", "sliding_attention", "full_attention"]})");
+  auto c = read_decoder(r, {});
+  set_window_by_layer(c, r, 5, {false, false, false});
+  EXPECT_EQ(c.window(0), std::nullopt);
+  EXPECT_EQ(c.window(1), 5);
+  const auto other = reader(R"({"model_type": "t", "num_hidden_layers": 1, "layer_types": ["chunked_attention"]})");
+  auto d = read_decoder(other, {});
+  EXPECT_THAT(error_of([&] { set_window_by_layer(d, other, 5, {false}); }), HasSubstr("'chunked_attention' is not supported"));
+}
+
+TEST(DecoderConfig, QwensWindowsStartAboveALayer) {
+  const auto r = reader(R"({"model_type": "t", "num_hidden_layers": 4, "use_sliding_window": true, "sliding_window": 9, "max_window_layers": 3})");
+  auto c = read_decoder(r, {});
+  set_window_above(c, r);
+  EXPECT_EQ(c.window(2), std::nullopt);
+  EXPECT_EQ(c.window(3), 9);
+}
+
+}  // namespace
+}  // namespace mobius

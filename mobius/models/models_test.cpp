@@ -1,0 +1,64 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "mobius/base/error.hpp"
+#include "mobius/models/family.hpp"
+
+namespace mobius {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Families, EachTypeBelongsToOneFamily) {
+  std::set<std::string_view> seen;
+  for (const auto& f : families()) {
+    EXPECT_FALSE(f.types.empty()) << f.name;
+    for (auto t : f.types) EXPECT_TRUE(seen.insert(t).second) << t;
+  }
+  EXPECT_TRUE(seen.contains("llama"));
+}
+
+TEST(Families, AnUnknownTypeNamesItsNeighbours) {
+  try {
+    require_family("lama");
+    FAIL() << "unknown";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::unsupported);
+    EXPECT_THAT(e.what(), HasSubstr("unknown model_type 'lama'; the nearest known: llama"));
+  }
+}
+
+TEST(Families, EachBuildsFromItsDefaultsAlone) {
+  for (const auto& f : families())
+    for (auto t : f.types) {
+      // Two layers keep it quick; everything else is what the type publishes.
+      const ConfigReader r(Json(Json::Object{{"model_type", t}, {"num_hidden_layers", 2}}));
+      const auto components = f.build(r, ir::DataType::float16);
+      ASSERT_FALSE(components.empty()) << t;
+      for (const auto& c : components) EXPECT_EQ(ir::verify(c.model), std::vector<std::string>{}) << t;
+    }
+}
+
+TEST(Families, BuildingTwiceGivesTheSameGraph) {
+  const ConfigReader r(Json(Json::Object{{"model_type", "qwen3"}, {"num_hidden_layers", 3}}));
+  const auto build = [&] { return ir::to_text(require_family("qwen3").build(r, ir::DataType::float16)[0].model); };
+  EXPECT_EQ(build(), build());
+}
+
+TEST(Llama, TheInterfaceIsTheContracts) {
+  const ConfigReader r(Json(Json::Object{{"model_type", "llama"}, {"num_hidden_layers", 1}}));
+  const auto c = std::move(require_family("llama").build(r, ir::DataType::float16)[0]);
+  std::string interface;
+  for (const auto* v : c.model.graph->inputs()) interface += v->name + " " + ir::to_string(v->type) + "; ";
+  for (const auto* v : c.model.graph->outputs()) interface += v->name + " " + ir::to_string(v->type) + "; ";
+  EXPECT_EQ(interface,
+            "input_ids int64[batch,sequence_len]; attention_mask int64[batch,past_sequence_len + sequence_len]; position_ids int64[batch,sequence_len]; "
+            "past_key_values.0.key float16[batch,32,past_sequence_len,128]; past_key_values.0.value float16[batch,32,past_sequence_len,128]; "
+            "logits float16[batch,sequence_len,32000]; present.0.key float16[batch,32,past_sequence_len + sequence_len,128]; "
+            "present.0.value float16[batch,32,past_sequence_len + sequence_len,128]; ");
+}
+
+}  // namespace
+}  // namespace mobius

@@ -1,0 +1,121 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "mobius/ep/registry.hpp"
+#include "mobius/rewrite/matcher.hpp"
+
+namespace mobius::rewrite {
+namespace {
+
+using ::testing::HasSubstr;
+
+Target target() { return {get_ep("default"), ir::DataType::float32, "decoder"}; }
+
+struct Result {
+  RuleReport report;
+  std::string text;
+};
+
+Result rewritten(const Rule& rule, std::string_view body) {
+  auto model = ir::model_from_text(body);
+  const auto report = apply(rule, *model.graph, target());
+  EXPECT_EQ(ir::verify(model), std::vector<std::string>{});
+  std::string ops;
+  for (const auto* n : model.graph->nodes()) ops += (ops.empty() ? "" : " ") + std::string(n->op.type);
+  return {report, ops};
+}
+
+Rule swish_rule() {
+  const auto [x] = vars("x");
+  return {.name = "Swish", .from = {x * sigmoid(x)}, .to = {swish(x)}};
+}
+
+TEST(Matcher, OperandsOfCommutativeOpsMatchInEitherOrder) {
+  for (const auto* product : {"Mul(x, s)", "Mul(s, x)"})
+    EXPECT_EQ(rewritten(swish_rule(), std::string("g (float[B,4] x) => (float[B,4] y) { s = Sigmoid(x) y = ") + product + " }").text, "Swish");
+}
+
+TEST(Matcher, AVariableUsedTwiceIsOneValue) {
+  const auto r = rewritten(swish_rule(), "g (float[B,4] x, float[B,4] z) => (float[B,4] y) { s = Sigmoid(x) y = Mul(z, s) }");
+  EXPECT_EQ(r.text, "Sigmoid Mul");
+  EXPECT_THAT(r.report.nearest_miss, HasSubstr("'x' is two different values"));
+}
+
+TEST(Matcher, InnerValuesMayNotBeUsedElsewhere) {
+  const auto other = rewritten(swish_rule(), "g (float[B,4] x) => (float[B,4] y, float[B,4] z) { s = Sigmoid(x) y = Mul(x, s) z = Relu(s) }");
+  EXPECT_EQ(other.text, "Sigmoid Mul Relu");
+  EXPECT_THAT(other.report.nearest_miss, HasSubstr("has another user"));
+  const auto output = rewritten(swish_rule(), "g (float[B,4] x) => (float[B,4] y, float[B,4] s) { s = Sigmoid(x) y = Mul(x, s) }");
+  EXPECT_THAT(output.report.nearest_miss, HasSubstr("s is a graph output"));
+}
+
+TEST(Matcher, LiteralsScalarsAndAlternatives) {
+  const auto [x] = vars("x");
+  const auto alpha = attr<float>("alpha");
+  const Rule leaky{.name = "Scale", .from = {(x * alpha) + 1.0 | (x + 1.0) * alpha}, .to = {relu(x)}};
+  EXPECT_EQ(rewritten(leaky, "g (float[B] x) => (float[B] y) <float a = {0.5}, float one = {1}> { m = Mul(a, x) y = Add(m, one) }").text, "Relu");
+  EXPECT_EQ(rewritten(leaky, "g (float[B] x) => (float[B] y) <float a = {0.5}, float one = {1}> { m = Add(x, one) y = Mul(m, a) }").text, "Relu");
+  EXPECT_THAT(rewritten(leaky, "g (float[B] x) => (float[B] y) <float a = {0.5}, float one = {2}> { m = Mul(a, x) y = Add(m, one) }").report.nearest_miss,
+              HasSubstr("expected the constant 1"));
+}
+
+TEST(Matcher, AnAttributeThatIsNotListedMustHaveItsDefault) {
+  const auto [x] = vars("x");
+  const Rule rule{.name = "Gelu", .from = {gelu(x)}, .to = {relu(x)}};
+  EXPECT_EQ(rewritten(rule, "g (float[B] x) => (float[B] y) { y = Gelu(x) }").text, "Relu");
+  EXPECT_EQ(rewritten(rule, "g (float[B] x) => (float[B] y) { y = Gelu<approximate = \"none\">(x) }").text, "Relu");
+  const auto r = rewritten(rule, "g (float[B] x) => (float[B] y) { y = Gelu<approximate = \"tanh\">(x) }");
+  EXPECT_EQ(r.text, "Gelu");
+}
+
+TEST(Matcher, OperandsThatAreNotListedMustBeAbsent) {
+  const auto [x] = vars("x");
+  const Rule rule{.name = "Clip", .from = {ops::one<Pat>({"", "Clip"}, {x})}, .to = {identity(x)}};
+  EXPECT_EQ(rewritten(rule, "g (float[B] x) => (float[B] y) { y = Clip(x) }").report.applied, 1u);
+  EXPECT_EQ(rewritten(rule, "g (float[B] x) => (float[B] y) <float z = {0}> { y = Clip(x, z) }").report.applied, 0u);
+}
+
+// s = x + z, y = Relu(s), with s read elsewhere: both results move to the new node.
+Rule two_results() {
+  const auto [x, z] = vars("x", "z");
+  const auto sum = x + z;
+  const auto made = ops::many<2, Pat>({"test", "AddRelu"}, {x, z});
+  return {.name = "Two", .from = {relu(sum), sum}, .to = {made[0], made[1]}};
+}
+
+TEST(Driver, AReaderBeforeTheRootGetsTheReplacementBeforeIt) {
+  const auto r = rewritten(two_results(), "g (float[B] x, float[B] z) => (float[B] y, float[B] w) { s = Add(x, z) w = Neg(s) y = Relu(s) }");
+  EXPECT_EQ(r.text, "AddRelu Neg");
+}
+
+TEST(Driver, ReadersMoveBehindOperandsThatComeLate) {
+  const auto [x, z, k] = vars("x", "z", "k");
+  const auto sum = x + z;
+  const auto made = ops::many<2, Pat>({"test", "AddMul"}, {x, z, k});
+  const Rule rule{.name = "Late", .from = {sum * k, sum}, .to = {made[0], made[1]}};
+  // k is defined after a reader of s.
+  const auto r = rewritten(rule, "g (float[B] x, float[B] z) => (float[B] y, float[B] w) { s = Add(x, z) w = Neg(s) k = Relu(x) y = Mul(s, k) }");
+  EXPECT_EQ(r.text, "Relu AddMul Neg");
+  // k depends on the reader: there is no place.
+  const auto cyclic = rewritten(rule, "g (float[B] x, float[B] z) => (float[B] y) { s = Add(x, z) w = Neg(s) k = Relu(w) y = Mul(s, k) }");
+  EXPECT_EQ(cyclic.report.applied, 0u);
+  EXPECT_THAT(cyclic.report.nearest_miss, HasSubstr("depends on a reader of the result"));
+}
+
+TEST(Driver, KeepsTheInterfaceWhenTheResultIsAnInput) {
+  const auto [x] = vars("x");
+  const Rule rule{.name = "Double", .from = {-(-x)}, .to = {x}};
+  const auto r = rewritten(rule, "g (float[B] x) => (float[B] y) { n = Neg(x) y = Neg(n) }");
+  EXPECT_EQ(r.text, "Identity");
+}
+
+TEST(Driver, CountsWhatItDid) {
+  const auto r = rewritten(swish_rule(), "g (float[B,4] x) => (float[B,4] y) { s = Sigmoid(x) m = Mul(x, s) t = Sigmoid(m) y = Mul(t, m) }");
+  EXPECT_EQ(r.report.applied, 2u);
+  EXPECT_EQ(r.report.added, 2u);
+  EXPECT_EQ(r.report.removed, 4u);
+  EXPECT_EQ(r.report.change_per_op, (std::map<std::string, std::int64_t>{{"Mul", -2}, {"Sigmoid", -2}, {"Swish", 2}}));
+}
+
+}  // namespace
+}  // namespace mobius::rewrite
