@@ -183,7 +183,8 @@ def test_missing_and_extra_tensors_are_all_named(refused, tmp_path):
     model = make_checkpoint(tmp_path / "wrong", tensors=tensors)
     message = refused(model, lines=5)
     for text in (LAYER + "mlp.up_proj.weight is not in model.safetensors", "model.norm.weight is not in model.safetensors",
-                 "model.layers.0.self_attn.phase is in the checkpoint but unused (--ignore-extra GLOB", "model.layers.7.mlp.up_proj.weight is in the checkpoint"):
+                 "model.layers.0.self_attn.phase is in the checkpoint but unused\n", "model.layers.7.mlp.up_proj.weight is in the checkpoint",
+                 "--ignore-extra GLOB"):
         assert text in message
     assert "phase" not in refused(model, "--ignore-extra", "*.phase", "--ignore-extra", "model.layers.7.*", lines=3)
 

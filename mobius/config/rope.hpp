@@ -22,16 +22,16 @@ enum class RopeType { standard, linear, dynamic, yarn, longrope, llama3 };
 struct RopeConfig {
   RopeType type = RopeType::standard;
   double theta = 10000;
-  std::int64_t rotary_dim = 0;                         // even; at most the head size
-  std::int64_t max_position_embeddings = 0;            // rows of a table
-  bool interleaved = false;                            // pairs are (0, 1), (2, 3), ... instead of (0, d/2), (1, d/2 + 1), ...
+  std::int64_t rotary_dim = 0;               // even; at most the head size
+  std::int64_t max_position_embeddings = 0;  // rows of a table
+  bool interleaved = false;                  // pairs are (0, 1), (2, 3), ... instead of (0, d/2), (1, d/2 + 1), ...
   double factor = 1;
-  double attention_factor = 1;                         // cos and sin are multiplied by it
-  std::int64_t original_max_position_embeddings = 0;   // yarn, longrope, llama3
-  double beta_fast = 32, beta_slow = 1;                // yarn
-  bool truncate = true;                                // yarn
-  double low_freq_factor = 1, high_freq_factor = 4;    // llama3
-  std::vector<double> short_factor, long_factor;       // longrope
+  double attention_factor = 1;                              // cos and sin are multiplied by it
+  std::int64_t original_max_position_embeddings = 0;        // yarn, longrope, llama3
+  double beta_fast = 32, beta_slow = 1;                     // yarn
+  bool truncate = true;                                     // yarn
+  double low_freq_factor = 1, high_freq_factor = 4;         // llama3
+  std::vector<double> short_factor = {}, long_factor = {};  // longrope
 
   bool operator==(const RopeConfig&) const = default;
 };

@@ -167,6 +167,11 @@ TEST(GgufHeader, RefusesImpossibleCounts) {
   GgufWriter::append<std::uint32_t>(array, 8);
   GgufWriter::append<std::uint64_t>(array, 1ull << 40);
   EXPECT_THAT(corrupt(GgufWriter().raw("k", 9, array).bytes()), HasSubstr("k says 1099511627776"));
+
+  array.clear();  // fewer strings than bytes, but each takes 8
+  GgufWriter::append<std::uint32_t>(array, 8);
+  GgufWriter::append<std::uint64_t>(array, 9);
+  EXPECT_THAT(corrupt(GgufWriter().raw("k", 9, array + std::string(16, '\0')).bytes()), HasSubstr("k says 9"));
 }
 
 TEST(GgufHeader, RefusesDeepNesting) {

@@ -155,6 +155,7 @@ Graph::~Graph() {
       if (auto* v = n->inputs_[i]; v && v->graph_ != this) std::erase_if(v->uses_, [&](const Use& u) { return u.node == n; });
   for (auto* o : outputs_)
     if (o->graph_ != this) --o->output_count_;
+  node_pool_.clear();  // before the values: the subgraphs of nodes refer to them
 }
 
 Value* Graph::new_value(std::string value_name, Type type) {

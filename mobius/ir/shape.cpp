@@ -13,12 +13,13 @@ bool before(const Dim::Term& a, const Dim::Term& b) {
   return a.symbols < b.symbols;
 }
 
-Dim::Sum normalised(Dim::Sum sum) {
+// Nothing when a coefficient does not fit.
+std::optional<Dim::Sum> normalised(Dim::Sum sum) {
   std::ranges::sort(sum, before);
   Dim::Sum out;
   for (auto& term : sum) {
-    if (!out.empty() && out.back().symbols == term.symbols) out.back().coefficient += term.coefficient;
-    else out.push_back(std::move(term));
+    if (out.empty() || out.back().symbols != term.symbols) out.push_back(std::move(term));
+    else if (__builtin_add_overflow(out.back().coefficient, term.coefficient, &out.back().coefficient)) return std::nullopt;
   }
   std::erase_if(out, [](const Dim::Term& t) { return t.coefficient == 0; });
   return out;
@@ -76,11 +77,12 @@ struct SumParser {
 }  // namespace
 
 Dim Dim::from(Sum sum) {
-  sum = normalised(std::move(sum));
-  if (sum.empty()) return Dim(0);
-  if (sum.size() == 1 && sum[0].symbols.empty()) return Dim(sum[0].coefficient);
+  auto terms = normalised(std::move(sum));
+  if (!terms) return {};
+  if (terms->empty()) return Dim(0);
+  if (terms->size() == 1 && terms->front().symbols.empty()) return Dim(terms->front().coefficient);
   Dim d;
-  d.sum_ = std::make_shared<const Sum>(std::move(sum));
+  d.sum_ = std::make_shared<const Sum>(std::move(*terms));
   return d;
 }
 
@@ -115,7 +117,7 @@ std::string Dim::to_string() const {
 
 Dim operator+(const Dim& a, const Dim& b) {
   if (a.is_unknown() || b.is_unknown()) return {};
-  if (a.known_ && b.known_) return Dim(a.n_ + b.n_);
+  if (std::int64_t n = 0; a.known_ && b.known_) return __builtin_add_overflow(a.n_, b.n_, &n) ? Dim() : Dim(n);
   auto sum = a.terms();
   for (auto& t : b.terms()) sum.push_back(t);
   return Dim::from(std::move(sum));
@@ -123,11 +125,12 @@ Dim operator+(const Dim& a, const Dim& b) {
 
 Dim operator*(const Dim& a, const Dim& b) {
   if (a.is_unknown() || b.is_unknown()) return {};
-  if (a.known_ && b.known_) return Dim(a.n_ * b.n_);
+  if (std::int64_t n = 0; a.known_ && b.known_) return __builtin_mul_overflow(a.n_, b.n_, &n) ? Dim() : Dim(n);
   Dim::Sum sum;
   for (const auto& x : a.terms())
     for (const auto& y : b.terms()) {
-      Dim::Term t{x.symbols, x.coefficient * y.coefficient};
+      Dim::Term t{x.symbols, 0};
+      if (__builtin_mul_overflow(x.coefficient, y.coefficient, &t.coefficient)) return {};
       t.symbols.insert(t.symbols.end(), y.symbols.begin(), y.symbols.end());
       std::ranges::sort(t.symbols);
       sum.push_back(std::move(t));

@@ -36,6 +36,14 @@ TEST(Dim, DivisionIsExactOrNothing) {
   EXPECT_EQ(seq.divided_by(0), std::nullopt);
 }
 
+TEST(Dim, WhatDoesNotFitIsUnknown) {
+  const Dim huge = std::int64_t{1} << 62;
+  EXPECT_TRUE((huge + huge).is_unknown());
+  EXPECT_TRUE((huge * 4).is_unknown());
+  EXPECT_TRUE((huge * seq + huge * seq).is_unknown());
+  EXPECT_TRUE((huge * seq * 4).is_unknown());
+}
+
 TEST(Dim, UnknownEqualsNothing) {
   EXPECT_NE(Dim(), Dim());
   EXPECT_TRUE((Dim() + 1).is_unknown());

@@ -63,6 +63,17 @@ TEST(Verify, FindsOuterValuesReturnedBySubgraphs) {
   EXPECT_THAT(verify(m), ElementsAre("y (If): else_branch: output x is a value of an enclosing graph; a subgraph returns its own values"));
 }
 
+// Nothing in the graph's interface can cause this; assigning a whole value does.
+TEST(Verify, FindsLostEdges) {
+  Model m = model_from_text(chain);
+  Value* a = m.graph->find_value("a");
+  Value bare;
+  bare.name = "a";
+  *a = bare;
+  EXPECT_THAT(verify(m), ElementsAre("first (Add): output 0 (a) names another producer", "first (Add): a belongs to another graph",
+                                     "first (Add): a is read 1 times, but records 0 uses"));
+}
+
 TEST(Verify, FindsDoubleOutputs) {
   Model m = model_from_text(chain);
   m.graph->add_output(m.graph->find_value("y"));

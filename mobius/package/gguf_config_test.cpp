@@ -162,6 +162,15 @@ GgufWriter with_freqs(std::vector<double> factors) {
       .tensor("rope_freqs.weight", 0, {static_cast<std::int64_t>(factors.size())}, bytes);
 }
 
+TEST(GgufConfig, Llama3FactorsAreThoseOfTheConverter) {
+  const std::vector<double> factors = llama3_rope_factors(128, 500000, 8, 1, 4, 8192);  // Llama 3.1 8B
+  ASSERT_EQ(factors.size(), 64u);
+  EXPECT_EQ(factors[28], 1);
+  EXPECT_NEAR(factors[29], 1.207483871283662, 1e-12);
+  EXPECT_NEAR(factors[34], 5.257326588708467, 1e-12);
+  EXPECT_EQ(factors[35], 8);
+}
+
 TEST(GgufConfig, RecoversLlama3Scaling) {
   for (double factor : {8.0, 32.0}) {
     const std::vector<double> factors = llama3_rope_factors(64, 500000, factor, 1, 4, 8192);

@@ -151,6 +151,8 @@ TEST(GgufTokenizer, MergesByScoreThenByLength) {
   EXPECT_THAT(merges_of(pieces, scores, all), ElementsAre(Pair("é", "a"), Pair("a", "b"), Pair("b", "c"), Pair("ab", "c"), Pair("a", "bc")));
   all[3] = false;  // neither made nor used
   EXPECT_THAT(merges_of(pieces, scores, all), ElementsAre(Pair("é", "a"), Pair("b", "c"), Pair("a", "bc")));
+  EXPECT_THAT(merges_of({"a", "b", "c", "ab", "bc", "abc"}, {0, 0, 0, -1, -1, -1}, std::vector<bool>(6, true)),
+              ElementsAre(Pair("ab", "c"), Pair("a", "bc"), Pair("a", "b"), Pair("b", "c")));
   EXPECT_TRUE(merges_of({std::string(2000, 'a'), std::string(1000, 'a')}, {0, 0}, {true, true}).empty());  // longer than any piece
 }
 

@@ -55,8 +55,12 @@ class Binder {
     }
     for (const auto& name : checkpoint_.names()) {
       if (used_.contains(name)) continue;
-      if (is_excused(name)) report.ignored.push_back(name);
-      else complain(fmt::format("{} is in the checkpoint but unused (--ignore-extra GLOB to allow it)", name));
+      if (is_excused(name)) {
+        report.ignored.push_back(name);
+        continue;
+      }
+      complain(fmt::format("{} is in the checkpoint but unused", name));
+      has_extra_ = true;
     }
     if (!findings_.empty()) fail_with_findings();
     return report;
@@ -68,6 +72,7 @@ class Binder {
     for (const auto& name : leaf.names()) {
       if (!checkpoint_.contains(name)) continue;
       if (!stored) stored = &name;
+      used_.insert(name);
     }
     if (!stored) return complain(fmt::format("{} is not in {}", fmt::join(leaf.names(), " or "), place()));
 
@@ -110,14 +115,16 @@ class Binder {
   }
 
   [[noreturn]] void fail_with_findings() const {
-    if (findings_.size() == 1) fail(ErrorKind::invalid_argument, "{}", findings_.front());
-    fail(ErrorKind::invalid_argument, "the checkpoint does not fit the model in {} places:\n  {}", findings_.size(), fmt::join(findings_, "\n  "));
+    if (findings_.size() == 1) fail(ErrorKind::invalid_argument, "{}{}", findings_.front(), has_extra_ ? " (--ignore-extra GLOB to allow it)" : "");
+    fail(ErrorKind::invalid_argument, "the checkpoint does not fit the model in {} places{}:\n  {}", findings_.size(),
+         has_extra_ ? " (--ignore-extra GLOB to allow unused tensors)" : "", fmt::join(findings_, "\n  "));
   }
 
   const Checkpoint& checkpoint_;
   const BindOptions& options_;
   std::set<std::string, std::less<>> used_;
   std::vector<std::string> findings_;
+  bool has_extra_ = false;
   std::set<std::string> said_;
 };
 
