@@ -49,18 +49,13 @@ def count(shape: list[int]) -> int:
     return shape[0] * (shape[1] if len(shape) > 1 else 1)
 
 
-def in_child_process(function, *arguments) -> None:
-    """A child's peak memory starts at what its parent holds, so the process that measures stays small."""
-    if child := os.fork():
-        if os.waitpid(child, 0)[1]:
-            sys.exit(f"{function.__name__} failed")
-        return
+def peak_memory(process: int) -> int:
+    """Bytes, of a running process; 0 when it has ended."""
     try:
-        function(*arguments)
-    except BaseException as error:  # noqa: BLE001: the child must not go on as a second parent
-        print(error, file=sys.stderr)
-        os._exit(1)
-    os._exit(0)
+        status = Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM:")), 0)
 
 
 def make_checkpoint(folder: Path, layers: int) -> None:
@@ -95,12 +90,16 @@ class Samples:
     memory: list[int] = field(default_factory=list)  # bytes, peak resident
 
     def measure(self, command: list) -> None:
-        start = time.perf_counter()
+        # The kernel's own account of a child's peak (ru_maxrss) starts at what the parent held; the child's status does not.
+        start, peak, done = time.perf_counter(), 0, 0
         process = os.posix_spawnp(str(command[0]), [str(part) for part in command], os.environ)
-        _, status, usage = os.wait4(process, 0)
+        while not done:
+            peak = max(peak, peak_memory(process))
+            time.sleep(0.0005)
+            done, status, usage = os.wait4(process, os.WNOHANG)
         self.seconds.append(time.perf_counter() - start)
         self.user.append(usage.ru_utime)
-        self.memory.append(usage.ru_maxrss * 1024)
+        self.memory.append(peak)
         if status:
             sys.exit(f"failed: {' '.join(map(str, command))}")
 
@@ -142,11 +141,17 @@ class Bench:
         original, target = self.work / "original.data", self.work / "copy.data"
         remove(original)
         (self.build(Samples(), 4, dtype) / "model.onnx.data").rename(original)
-        for _ in range(self.rounds):
-            remove(target)
-            copied.measure(["cp", "--reflink=never", original, target])
-            remove(target)
-            self.build(built, 4, dtype)
+        # Both targets exist before the first round. Each is removed just before it is written again and not earlier, so that both
+        # find the same number of pages freed a moment ago; and who goes first changes from round to round.
+        shutil.copyfile(original, target)
+        self.build(Samples(), 4, dtype)
+        for number in range(2 * self.rounds):
+            if number % 4 in (0, 3):  # copy, build, build, copy, ...
+                remove(target)
+                copied.measure(["cp", "--reflink=never", original, target])
+            else:
+                self.build(built, 4, dtype)
+        remove(target)
         size = original.stat().st_size
         remove(original)
 
@@ -169,7 +174,7 @@ class Bench:
 
     def run(self) -> int:
         for layers in (4, 16):
-            in_child_process(make_checkpoint, self.work / f"llama_{layers}", layers)
+            make_checkpoint(self.work / f"llama_{layers}", layers)
         self.without_weights()
         peaks = {dtype: self.against_copy(dtype) for dtype in BYTES}
         for dtype, peak in peaks.items():

@@ -98,8 +98,7 @@ std::string describe(const RopeConfig& r, bool sine, bool long_range) {
 }
 
 ir::TensorPtr rope_table(const RopeConfig& r, DataType dtype, std::int64_t rows, bool sine, bool long_range) {
-  return ir::computed(dtype, {rows, r.rotary_dim / 2}, describe(r, sine, long_range),
-                      rope_rows(inverse_frequencies(r, long_range), r.attention_factor, sine));
+  return ir::computed(dtype, {rows, r.rotary_dim / 2}, describe(r, sine, long_range), rope_rows(inverse_frequencies(r, long_range), r.attention_factor, sine));
 }
 
 }  // namespace

@@ -57,7 +57,8 @@ struct GatedMLP : Module<GatedMLP, DecoderConfig> {
   }
 };
 
-template <class Attention, class MLP, class Config = DecoderConfig> struct PreNormLayer : Module<PreNormLayer<Attention, MLP, Config>, Config> {
+template <class Attention, class MLP, class Config = DecoderConfig>
+struct PreNormLayer : Module<PreNormLayer<Attention, MLP, Config>, Config> {
   using Base = Module<PreNormLayer, Config>;
   using Base::cfg, Base::scope;
   std::int64_t layer;
@@ -75,7 +76,8 @@ template <class Attention, class MLP, class Config = DecoderConfig> struct PreNo
 };
 
 // Token embedding, layers, final norm and the vocabulary head; the head's weight is the embedding's when tied.
-template <class Layer, class Config = DecoderConfig> struct CausalLM : Module<CausalLM<Layer, Config>, Config> {
+template <class Layer, class Config = DecoderConfig>
+struct CausalLM : Module<CausalLM<Layer, Config>, Config> {
   using Base = Module<CausalLM, Config>;
   using Base::cfg, Base::scope;
 

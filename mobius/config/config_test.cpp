@@ -13,7 +13,8 @@ using ::testing::HasSubstr;
 
 ConfigReader reader(std::string_view json) { return ConfigReader(Json::parse(json)); }
 
-template <class F> std::string error_of(F&& f) {
+template <class F>
+std::string error_of(F&& f) {
   try {
     f();
   } catch (const Error& e) {
@@ -54,7 +55,9 @@ TEST(ConfigReader, KnowsUnreadKeys) {
 
 // ── rope ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-RopeConfig rope(std::string_view json, RopeDefaults defaults = {}) { return read_rope(reader(json), {.head_dim = 64, .max_position_embeddings = 4096}, defaults); }
+RopeConfig rope(std::string_view json, RopeDefaults defaults = {}) {
+  return read_rope(reader(json), {.head_dim = 64, .max_position_embeddings = 4096}, defaults);
+}
 
 TEST(Rope, ReadsBothSpellings) {
   const auto now = rope(R"({"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 500000}})");

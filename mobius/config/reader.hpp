@@ -26,9 +26,9 @@ class ConfigReader {
 
   const Json& json() const { return json_; }
   const std::string& where() const { return where_; }
-  bool has(std::string_view key) const;               // present and not null
-  const Json* find(std::string_view key) const;       // nullptr when absent or null
-  std::string model_type() const;                     // Error not_found when the config has none
+  bool has(std::string_view key) const;          // present and not null
+  const Json* find(std::string_view key) const;  // nullptr when absent or null
+  std::string model_type() const;                // Error not_found when the config has none
 
   // Absent or null gives the default; without a default the key is required.
   std::int64_t size(std::string_view key, std::optional<std::int64_t> otherwise = {}) const;  // 1 ... 2^31 - 1
@@ -36,13 +36,13 @@ class ConfigReader {
   // Absent: `otherwise`; an explicit null: nothing, as in the original's configuration classes.
   std::optional<std::int64_t> nullable_size(std::string_view key, std::optional<std::int64_t> otherwise) const;
   std::int64_t integer(std::string_view key, std::int64_t otherwise) const;
-  double number(std::string_view key, double otherwise) const;                               // finite
+  double number(std::string_view key, double otherwise) const;  // finite
   double positive(std::string_view key, double otherwise) const;
   bool boolean(std::string_view key, bool otherwise) const;
   std::string text(std::string_view key, std::string_view otherwise) const;
-  std::vector<double> numbers(std::string_view key) const;                                   // empty when absent
+  std::vector<double> numbers(std::string_view key) const;  // empty when absent
   std::optional<std::vector<std::string>> texts(std::string_view key) const;
-  ConfigReader nested(std::string_view key) const;                                           // an object; "config.json: rope_scaling"
+  ConfigReader nested(std::string_view key) const;  // an object; "config.json: rope_scaling"
 
   // A switch that changes the maths and of which one value is implemented: refuses any other.
   void only(std::string_view key, const Json& value) const;

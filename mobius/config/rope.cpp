@@ -16,7 +16,7 @@ struct Kind {
   RopeType type;
 };
 constexpr std::array kinds{
-    Kind{"default", RopeType::standard}, Kind{"linear", RopeType::linear}, Kind{"dynamic", RopeType::dynamic},
+    Kind{"default", RopeType::standard}, Kind{"linear", RopeType::linear},     Kind{"dynamic", RopeType::dynamic},
     Kind{"yarn", RopeType::yarn},        Kind{"longrope", RopeType::longrope}, Kind{"llama3", RopeType::llama3},
 };
 

@@ -51,22 +51,22 @@ struct EpCapabilities {
   bool supports_custom_domains = true;                // no: only ai.onnx may stay in the graph
 
   // ── standard ops that a kernel lacks or gets wrong ──
-  bool supports_rank4_rmsnorm = true;      // no: a rank-4 RMSNormalization goes through rank 3
-  bool supports_attention = true;          // no: Attention becomes MatMul and Softmax
-  bool supports_matmul_nbits = true;       // no: DequantizeLinear and MatMul
-  bool supports_rotary_embedding = true;   // no: rotate-half primitives
-  bool supports_tensor_scatter = true;     // no: ScatterND
-  bool supports_range = true;              // no: a constant range and Slice
+  bool supports_rank4_rmsnorm = true;     // no: a rank-4 RMSNormalization goes through rank 3
+  bool supports_attention = true;         // no: Attention becomes MatMul and Softmax
+  bool supports_matmul_nbits = true;      // no: DequantizeLinear and MatMul
+  bool supports_rotary_embedding = true;  // no: rotate-half primitives
+  bool supports_tensor_scatter = true;    // no: ScatterND
+  bool supports_range = true;             // no: a constant range and Slice
 
   // ── what the runtime wants to know ──
-  int default_int4_accuracy_level = 0;                   // MatMulNBits accuracy_level: 0 = unset, 1 = f32 ... 4 = int8, the fastest
+  int default_int4_accuracy_level = 0;                       // MatMulNBits accuracy_level: 0 = unset, 1 = f32 ... 4 = int8, the fastest
   std::map<std::string, std::string> provider_options = {};  // ONNX Runtime GenAI's default provider options
-  bool enable_graph_capture = false;                     // GPU graph capture by default
-  bool requires_graph_capture_rewrite = false;           // shapes must not be computed on the host (EliminateShape)
-  bool supports_past_present_share_buffer = false;       // GenAI's past_present_share_buffer
-  bool cap_kv_buffer_max_length = false;                 // cap search.max_length: the shared buffer is allocated at once
-  std::optional<std::uint64_t> max_buffer_size = {};     // bytes; no single tensor above it
-  bool supports_fp8_kv_cache = false;                    // the KV cache may be FLOAT8E4M3FN
+  bool enable_graph_capture = false;                         // GPU graph capture by default
+  bool requires_graph_capture_rewrite = false;               // shapes must not be computed on the host (EliminateShape)
+  bool supports_past_present_share_buffer = false;           // GenAI's past_present_share_buffer
+  bool cap_kv_buffer_max_length = false;                     // cap search.max_length: the shared buffer is allocated at once
+  std::optional<std::uint64_t> max_buffer_size = {};         // bytes; no single tensor above it
+  bool supports_fp8_kv_cache = false;                        // the KV cache may be FLOAT8E4M3FN
 
   // ── format ──
   std::int64_t max_opset = 24;  // highest ai.onnx opset

@@ -28,7 +28,7 @@ class [[nodiscard]] BuildContext {
   BuildContext(const BuildContext&) = delete;
   BuildContext& operator=(const BuildContext&) = delete;
 
-  static Snapshot snapshot();               // nullptr outside any context
+  static Snapshot snapshot();  // nullptr outside any context
   static BuildContext resume(Snapshot snapshot);
 
  private:

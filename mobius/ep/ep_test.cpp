@@ -14,7 +14,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using enum ir::DataType;
 
-template <class F> std::string error_of(F&& f) {
+template <class F>
+std::string error_of(F&& f) {
   try {
     f();
   } catch (const Error& e) {

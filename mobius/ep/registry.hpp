@@ -15,7 +15,7 @@ namespace mobius {
 // Thread-safe. Entries are never removed, so references stay valid, except that overwriting replaces an entry's value.
 class EpRegistry {
  public:
-  const EpCapabilities* get(std::string_view name) const;     // nullptr when unknown
+  const EpCapabilities* get(std::string_view name) const;      // nullptr when unknown
   const EpCapabilities& require(std::string_view name) const;  // Error invalid_argument: "Unknown execution provider 'rocm'. Supported: ..."
   // Errors invalid_argument: the name is taken (unless overwrite), is empty, or fields contradict each other.
   void register_ep(EpCapabilities capabilities, bool overwrite = false);

@@ -46,7 +46,8 @@ constexpr std::array<Row, last_data_type + 1> table{{
 
 const Row& row(DataType type) { return table[std::min<std::size_t>(static_cast<std::size_t>(type), last_data_type)]; }
 
-template <class Column> std::optional<DataType> find(std::string_view name, Column column) {
+template <class Column>
+std::optional<DataType> find(std::string_view name, Column column) {
   for (std::size_t i = 1; i < table.size(); ++i)
     if (table[i].*column == name) return static_cast<DataType>(i);
   return std::nullopt;

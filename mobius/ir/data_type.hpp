@@ -37,7 +37,7 @@ enum class DataType : std::uint8_t {
 };
 inline constexpr int last_data_type = 26;
 
-int bit_width(DataType type);                          // 0 for undefined and string
+int bit_width(DataType type);                                    // 0 for undefined and string
 std::uint64_t byte_size(DataType type, std::uint64_t elements);  // sub-byte types are packed, rounded up
 
 bool is_floating_point(DataType type);

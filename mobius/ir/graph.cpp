@@ -53,7 +53,8 @@ bool equal(const Attribute& a, const Attribute& b) {
         } else if constexpr (std::is_same_v<T, Type>) {
           return to_string(x) == to_string(y);
         } else if constexpr (std::is_same_v<T, std::vector<Type>>) {
-          return std::ranges::equal(x, y, {}, [](const Type& t) { return to_string(t); }, [](const Type& t) { return to_string(t); });
+          return std::ranges::equal(
+              x, y, {}, [](const Type& t) { return to_string(t); }, [](const Type& t) { return to_string(t); });
         } else {
           return x == y;
         }
@@ -111,7 +112,8 @@ const Attribute* Node::attribute(std::string_view key) const {
 }
 
 namespace {
-template <class T> const T* typed(const Node& node, std::string_view key) {
+template <class T>
+const T* typed(const Node& node, std::string_view key) {
   const auto* a = node.attribute(key);
   if (!a) return nullptr;
   if (const auto* v = std::get_if<T>(a)) return v;

@@ -38,16 +38,16 @@ struct OpName {
   std::string_view type;
   bool operator==(const OpName&) const = default;
 };
-std::string_view intern(std::string_view text);   // a copy that lives as long as the program
-std::string to_string(OpName op);                 // "MatMul", "com.microsoft::FusedMatMul"
+std::string_view intern(std::string_view text);  // a copy that lives as long as the program
+std::string to_string(OpName op);                // "MatMul", "com.microsoft::FusedMatMul"
 
 struct Type {
   enum class Kind : std::uint8_t { tensor, sparse_tensor, sequence, optional, map };
 
-  DataType dtype = DataType::undefined;       // of a tensor; the key type of a map
-  std::optional<Shape> shape = {};            // nullopt: unknown rank
+  DataType dtype = DataType::undefined;  // of a tensor; the key type of a map
+  std::optional<Shape> shape = {};       // nullopt: unknown rank
   Kind kind = Kind::tensor;
-  std::shared_ptr<const Type> element = {};   // of a sequence, optional or map
+  std::shared_ptr<const Type> element = {};  // of a sequence, optional or map
 
   bool is_known() const { return dtype != DataType::undefined || kind != Kind::tensor; }
 };
@@ -86,8 +86,8 @@ class Value {
   Metadata metadata;
   std::string doc;
 
-  Node* producer() const { return producer_; }          // nullptr: input, initializer or outer value
-  std::size_t index() const { return index_; }          // which output of the producer
+  Node* producer() const { return producer_; }  // nullptr: input, initializer or outer value
+  std::size_t index() const { return index_; }  // which output of the producer
   Graph* graph() const { return graph_; }
   const std::vector<Use>& uses() const { return uses_; }
   bool is_graph_input() const { return is_input_; }
@@ -132,10 +132,10 @@ class Node {
   Node* next() const { return next_; }
   Node* previous() const { return previous_; }
 
-  void set_input(std::size_t i, Value* value);      // keeps both ends of the edge right; grows the list when needed
+  void set_input(std::size_t i, Value* value);  // keeps both ends of the edge right; grows the list when needed
   void resize_inputs(std::size_t n);
-  Value* add_output(std::string name = {});         // appends one more output value
-  void drop_output(std::size_t i);                  // an unused output becomes omitted; trailing ones are cut off
+  Value* add_output(std::string name = {});  // appends one more output value
+  void drop_output(std::size_t i);           // an unused output becomes omitted; trailing ones are cut off
 
   bool is(std::string_view type, std::string_view domain = "") const { return op.type == type && op.domain == domain; }
   // Attribute access with the operator's default; a wrong kind is an Error.
@@ -193,8 +193,8 @@ class Graph {
   Node* insert(Node* before, OpName op, std::span<Value* const> inputs, Attributes attributes = {}, std::size_t outputs = 1);
   // For readers: a node whose outputs are values that exist already (nullptr = omitted).
   Node* append_with_outputs(OpName op, std::span<Value* const> inputs, std::span<Value* const> outputs, Attributes attributes = {});
-  void move_before(Node* node, Node* before);   // before == nullptr: to the end
-  void erase(Node* node);                       // its outputs must be unused
+  void move_before(Node* node, Node* before);  // before == nullptr: to the end
+  void erase(Node* node);                      // its outputs must be unused
 
   Node* first() const { return first_; }
   Node* last() const { return last_; }
@@ -206,13 +206,16 @@ class Graph {
 
   // Names. A value's name is unique within a graph and its subgraphs.
   std::string unique_name(std::string_view hint);
-  void rename(Value* value, std::string name);   // takes the name even if another value has it (that one is renamed)
+  void rename(Value* value, std::string name);  // takes the name even if another value has it (that one is renamed)
   Value* find_value(std::string_view name) const;
 
   struct NodeIterator {
     Node* node;
     Node* operator*() const { return node; }
-    NodeIterator& operator++() { node = node->next(); return *this; }
+    NodeIterator& operator++() {
+      node = node->next();
+      return *this;
+    }
     bool operator!=(const NodeIterator& o) const { return node != o.node; }
   };
   struct NodeRange {

@@ -12,11 +12,11 @@ namespace mobius::ir {
 // A model-local function (FunctionProto): a body for (domain, name, overload) in terms of other operators.
 struct Function {
   std::string domain, name, overload, doc;
-  std::vector<std::string> attributes;       // required attribute names
-  Attributes attribute_defaults;             // attributes with default values
+  std::vector<std::string> attributes;  // required attribute names
+  Attributes attribute_defaults;        // attributes with default values
   std::map<std::string, std::int64_t, std::less<>> opset_imports;
   Metadata metadata;
-  GraphPtr body = std::make_shared<Graph>(); // inputs and outputs are the function's; untyped
+  GraphPtr body = std::make_shared<Graph>();  // inputs and outputs are the function's; untyped
 };
 
 struct Model {
@@ -25,7 +25,7 @@ struct Model {
   Model& operator=(Model&&) = default;
 
   std::int64_t ir_version = 11;
-  std::map<std::string, std::int64_t, std::less<>> opset_imports;   // "" is ai.onnx
+  std::map<std::string, std::int64_t, std::less<>> opset_imports;  // "" is ai.onnx
   std::string producer_name, producer_version, domain, doc;
   std::int64_t model_version = 0;
   Metadata metadata;
@@ -48,6 +48,6 @@ struct TextOptions {
 };
 std::string to_text(const Model& model, const TextOptions& options = {});
 std::string to_text(const Graph& graph, const TextOptions& options = {});
-Model model_from_text(std::string_view text);   // a whole model, or a graph alone; Error corrupt_file with line and column
+Model model_from_text(std::string_view text);  // a whole model, or a graph alone; Error corrupt_file with line and column
 
 }  // namespace mobius::ir

@@ -18,7 +18,7 @@ namespace mobius::ir {
 
 class Dim {
  public:
-  Dim() = default;                       // unknown
+  Dim() = default;  // unknown
   Dim(std::int64_t n) : n_(n), known_(true) {}
   Dim(int n) : Dim(std::int64_t{n}) {}
   Dim(const char* symbol_or_expression) : Dim(parse(symbol_or_expression)) {}
@@ -29,7 +29,7 @@ class Dim {
   bool is_unknown() const { return !known_ && !sum_; }
   bool is_static() const { return known_; }
   bool is_symbolic() const { return sum_ != nullptr; }
-  std::int64_t value() const { return n_; }                                // of a static dimension
+  std::int64_t value() const { return n_; }  // of a static dimension
   std::optional<std::int64_t> as_static() const { return known_ ? std::optional(n_) : std::nullopt; }
   std::string to_string() const;  // "" when unknown
 
@@ -59,7 +59,7 @@ class Dim {
 
 using Shape = std::vector<Dim>;
 
-std::string to_string(const Shape& shape);                      // "[batch, sequence_len, 64]", "?" for unknown
+std::string to_string(const Shape& shape);  // "[batch, sequence_len, 64]", "?" for unknown
 std::optional<std::vector<std::int64_t>> static_shape(const Shape& shape);
 std::optional<std::int64_t> element_count(const Shape& shape);  // nullopt unless static
 // The numpy broadcast of two shapes; nullopt when they can't be broadcast. A symbol against 1 gives the symbol;

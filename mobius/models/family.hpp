@@ -17,8 +17,8 @@
 namespace mobius {
 
 struct Family {
-  std::string name = {};                 // of its file; filled in by the table
-  std::vector<std::string_view> types;   // the values of config.json's model_type that it builds
+  std::string name = {};                // of its file; filled in by the table
+  std::vector<std::string_view> types;  // the values of config.json's model_type that it builds
   std::string_view task = "text-generation";
   std::vector<std::string_view> ignorable = {};  // checkpoint tensors that are rightly unused, as globs: "*.rotary_emb.inv_freq"
   std::function<std::vector<Component>(const ConfigReader&, ir::DataType dtype)> build;
@@ -31,7 +31,8 @@ const Family* find_family(std::string_view model_type);
 const Family& require_family(std::string_view model_type);
 
 // The build function of a decoder-only language model: Model(Scope, Config) called as model(input_ids, at) -> logits.
-template <class Model, class Config> std::function<std::vector<Component>(const ConfigReader&, ir::DataType)> causal_lm_of(Config (*read)(const ConfigReader&)) {
+template <class Model, class Config>
+std::function<std::vector<Component>(const ConfigReader&, ir::DataType)> causal_lm_of(Config (*read)(const ConfigReader&)) {
   return [read](const ConfigReader& reader, ir::DataType dtype) {
     Config config = read(reader);
     config.dtype = dtype;

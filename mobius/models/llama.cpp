@@ -16,8 +16,6 @@ DecoderConfig config(const ConfigReader& r) {
 
 }  // namespace llama
 
-Family family_llama() {
-  return {.types = {"llama", "code_llama"}, .ignorable = {"*.rotary_emb.inv_freq"}, .build = causal_lm_of<llama::Llama>(llama::config)};
-}
+Family family_llama() { return {.types = {"llama", "code_llama"}, .ignorable = {"*.rotary_emb.inv_freq"}, .build = causal_lm_of<llama::Llama>(llama::config)}; }
 
 }  // namespace mobius::models

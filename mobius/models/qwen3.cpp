@@ -26,11 +26,7 @@ struct Attention : Module<Attention, DecoderConfig> {
 using Qwen3 = CausalLM<PreNormLayer<Attention, GatedMLP>>;
 
 DecoderConfig config(const ConfigReader& r) {
-  auto c = read_decoder(r, {.vocab_size = 151936,
-                            .intermediate_size = 22016,
-                            .num_key_value_heads = 32,
-                            .head_dim = 128,
-                            .max_position_embeddings = 32768});
+  auto c = read_decoder(r, {.vocab_size = 151936, .intermediate_size = 22016, .num_key_value_heads = 32, .head_dim = 128, .max_position_embeddings = 32768});
   c.qkv_bias = c.o_bias = r.boolean("attention_bias", false);
   set_window_above(c, r);
   return c;

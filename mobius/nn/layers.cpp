@@ -9,8 +9,7 @@ namespace mobius::nn {
 
 Linear::Linear(const Scope& scope, std::int64_t in, std::int64_t out, bool bias)
     : scope_(scope), weight_(scope / "weight", {out, in}), bias_(bias ? std::optional(Parameter(scope / "bias", {out})) : std::nullopt) {}
-Linear::Linear(Scope scope, Parameter weight, std::optional<Parameter> bias)
-    : scope_(std::move(scope)), weight_(std::move(weight)), bias_(std::move(bias)) {}
+Linear::Linear(Scope scope, Parameter weight, std::optional<Parameter> bias) : scope_(std::move(scope)), weight_(std::move(weight)), bias_(std::move(bias)) {}
 
 Tensor Linear::operator()(Tensor x) const {
   return scoped(x.builder(), scope_.path(), [&] {

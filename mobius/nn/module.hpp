@@ -18,7 +18,8 @@
 namespace mobius::nn {
 
 // Calls `forward` with the builder's scope set to `path`, so that nodes carry the module's name.
-template <class F> auto scoped(Builder& builder, const std::string& path, F&& forward) {
+template <class F>
+auto scoped(Builder& builder, const std::string& path, F&& forward) {
   struct Restore {
     Builder& builder;
     std::string outer;
@@ -28,19 +29,22 @@ template <class F> auto scoped(Builder& builder, const std::string& path, F&& fo
 }
 
 // The config is referred to, not copied: it has to live as long as the module.
-template <class Self, class Config> struct Module {
+template <class Self, class Config>
+struct Module {
   Scope scope;
   const Config& cfg;
 
   Module(Scope s, const Config& c) : scope(std::move(s)), cfg(c) {}
 
-  template <class... Args> auto operator()(Tensor x, Args&&... args) const {
+  template <class... Args>
+  auto operator()(Tensor x, Args&&... args) const {
     return scoped(x.builder(), scope.path(), [&] { return static_cast<const Self&>(*this).forward(x, std::forward<Args>(args)...); });
   }
 };
 
 // n modules under scope/0, scope/1, ...; `args` come after the scope.
-template <class M, class... Args> std::vector<M> repeat(std::int64_t n, const Scope& scope, const Args&... args) {
+template <class M, class... Args>
+std::vector<M> repeat(std::int64_t n, const Scope& scope, const Args&... args) {
   std::vector<M> modules;
   modules.reserve(static_cast<std::size_t>(n));
   for (std::int64_t i = 0; i < n; ++i) modules.emplace_back(scope / i, args...);

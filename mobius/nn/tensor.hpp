@@ -30,9 +30,9 @@ class Builder {
 
   Tensor input(std::string name, ir::DataType dtype, ir::Shape shape);
   void output(std::string name, Tensor value);
-  ir::Value* value_of(const Parameter& parameter);                                    // one initializer per name
-  ir::Value* scalar(ir::DataType dtype, double value);                                // one initializer per dtype and value
-  ir::Value* integers(const std::vector<std::int64_t>& values);                       // int64 [n]
+  ir::Value* value_of(const Parameter& parameter);               // one initializer per name
+  ir::Value* scalar(ir::DataType dtype, double value);           // one initializer per dtype and value
+  ir::Value* integers(const std::vector<std::int64_t>& values);  // int64 [n]
   ops::TypeInference& inference() { return inference_; }
 
   // The dotted path of the module being called; nodes are named after it.
@@ -73,7 +73,7 @@ class Tensor {
   // Errors with the value's name when the rank is unknown or too small. Negative i counts from the end.
   ir::Dim dim(int i) const;
 
-  Tensor with(const Parameter& p) const { return {*builder_, builder_->value_of(p)}; }             // p as a tensor of the same graph
+  Tensor with(const Parameter& p) const { return {*builder_, builder_->value_of(p)}; }  // p as a tensor of the same graph
   Tensor constant(std::vector<std::int64_t> list) const { return {*builder_, builder_->integers(list)}; }
 
   static std::vector<Tensor> apply(ir::OpName op, const std::vector<Arg>& in, ir::Attributes attributes, std::size_t results);

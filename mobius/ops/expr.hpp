@@ -20,17 +20,23 @@ concept Expr = requires(ir::OpName op, std::vector<typename T::Arg> in, typename
   { T::apply(op, in, attrs, std::size_t{1}) } -> std::same_as<std::vector<T>>;
 };
 
-template <class T> using Arg = typename T::Arg;
-template <class T> using AttrArgs = typename T::AttrArgs;
+template <class T>
+using Arg = typename T::Arg;
+template <class T>
+using AttrArgs = typename T::AttrArgs;
 
 namespace ops {
 
 inline constexpr std::string_view onnx = "";
 inline constexpr std::string_view microsoft = "com.microsoft";
 
-template <Expr T> T one(ir::OpName op, std::vector<Arg<T>> in, AttrArgs<T> attrs = {}) { return T::apply(op, std::move(in), std::move(attrs), 1)[0]; }
+template <Expr T>
+T one(ir::OpName op, std::vector<Arg<T>> in, AttrArgs<T> attrs = {}) {
+  return T::apply(op, std::move(in), std::move(attrs), 1)[0];
+}
 
-template <std::size_t N, Expr T> std::array<T, N> many(ir::OpName op, std::vector<Arg<T>> in, AttrArgs<T> attrs = {}) {
+template <std::size_t N, Expr T>
+std::array<T, N> many(ir::OpName op, std::vector<Arg<T>> in, AttrArgs<T> attrs = {}) {
   auto v = T::apply(op, std::move(in), std::move(attrs), N);
   return [&]<std::size_t... I>(std::index_sequence<I...>) { return std::array<T, N>{v[I]...}; }(std::make_index_sequence<N>{});
 }

@@ -65,8 +65,9 @@ TEST(Fold, ShapeArithmeticIsComputed) {
   EXPECT_EQ(ops_of(m), "Mul");
 }
 
-constexpr auto layer = "<ir_version: 11, opset_import: [\"\" : 24]> g (float[B,S,8] x, float[B,S,8] r, float[8] w) => (float[B,S,8] y) "
-                       "{ s = Add(x, r) n = RMSNormalization(s, w) y = Add(n, s) }";
+constexpr auto layer =
+    "<ir_version: 11, opset_import: [\"\" : 24]> g (float[B,S,8] x, float[B,S,8] r, float[8] w) => (float[B,S,8] y) "
+    "{ s = Add(x, r) n = RMSNormalization(s, w) y = Add(n, s) }";
 
 TEST(Pipeline, GivesCustomOperatorsTheirBodies) {
   auto m = ir::model_from_text(layer);

@@ -47,11 +47,13 @@ class Pipeline {
  private:
   ir::Graph& graph() { return *model_.graph; }
 
-  template <class... Args> void line(fmt::format_string<Args...> f, Args&&... args) {
+  template <class... Args>
+  void line(fmt::format_string<Args...> f, Args&&... args) {
     if (trace_) logging::write(logging::Level::info, "[EP Trace] " + fmt::vformat(f, fmt::make_format_args(args...)));
   }
 
-  template <class F> void measure(std::string_view stage, F&& body) {
+  template <class F>
+  void measure(std::string_view stage, F&& body) {
     const auto before = graph().node_count();
     body();
     const auto after = graph().node_count();

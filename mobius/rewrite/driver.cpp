@@ -252,8 +252,7 @@ RuleReport apply(const Rule& rule, ir::Graph& graph, const Target& target) {
   report.rule = rule.name;
   if (rule.when && !rule.when(target)) return report;
   // A rule whose result is again its pattern would never end; no sensible one needs this many rounds.
-  for (int round = 0; walk(rule, graph, target, report); ++round)
-    expect(round < 100, "rule " + rule.name + " does not come to an end");
+  for (int round = 0; walk(rule, graph, target, report); ++round) expect(round < 100, "rule " + rule.name + " does not come to an end");
   std::erase_if(report.change_per_op, [](const auto& e) { return e.second == 0; });
   return report;
 }

@@ -22,7 +22,8 @@ Pat Pat::scalar_of(std::string attribute) {
 
 std::vector<Pat> Pat::apply(ir::OpName op, std::vector<Arg> args, AttrArgs attrs, std::size_t results) {
   while (!args.empty() && !args.back().node) args.pop_back();
-  const auto node = std::make_shared<PatNode>(PatNode{.kind = PatNode::Kind::op, .op = op, .args = std::move(args), .attrs = std::move(attrs), .results = results});
+  const auto node =
+      std::make_shared<PatNode>(PatNode{.kind = PatNode::Kind::op, .op = op, .args = std::move(args), .attrs = std::move(attrs), .results = results});
   std::vector<Pat> out(results);
   for (std::size_t i = 0; i < results; ++i) out[i].node = node, out[i].output = i;
   return out;

@@ -30,10 +30,14 @@ namespace mobius::rewrite {
 struct PatNode;
 
 // An attribute to bind, by name.
-template <class V> struct AttrVar {
+template <class V>
+struct AttrVar {
   std::string name;
 };
-template <class V> AttrVar<V> attr(std::string name) { return {std::move(name)}; }
+template <class V>
+AttrVar<V> attr(std::string name) {
+  return {std::move(name)};
+}
 
 struct AttrSpec {
   AttrSpec(std::int64_t v) : equals(ir::Attribute{v}) {}
@@ -42,7 +46,8 @@ struct AttrSpec {
   AttrSpec(std::string v) : equals(ir::Attribute{std::move(v)}) {}
   AttrSpec(const char* v) : equals(ir::Attribute{std::string(v)}) {}
   AttrSpec(std::vector<std::int64_t> v) : equals(ir::Attribute{std::move(v)}) {}
-  template <class V> AttrSpec(const AttrVar<V>& v, std::optional<V> otherwise = {}) : var(v.name) {
+  template <class V>
+  AttrSpec(const AttrVar<V>& v, std::optional<V> otherwise = {}) : var(v.name) {
     if (otherwise) fallback = ir::Attribute{*otherwise};
   }
   std::optional<ir::Attribute> equals;
@@ -59,7 +64,8 @@ class Pat {
     Arg(int literal) : Arg(static_cast<double>(literal)) {}
     Arg(std::vector<std::int64_t> integers);
     Arg(std::initializer_list<std::int64_t> integers) : Arg(std::vector<std::int64_t>(integers)) {}
-    template <class V> Arg(const AttrVar<V>& scalar) : Arg(scalar_of(scalar.name)) {}  // a scalar constant, its value bound as an attribute
+    template <class V>
+    Arg(const AttrVar<V>& scalar) : Arg(scalar_of(scalar.name)) {}  // a scalar constant, its value bound as an attribute
     std::shared_ptr<const PatNode> node;
     std::size_t output = 0;
   };
@@ -82,17 +88,20 @@ static_assert(Expr<Pat>);
 struct PatNode {
   enum class Kind { variable, literal, integers, scalar, either, op };
   Kind kind = Kind::variable;
-  std::string name = {};                        // of a variable or scalar
+  std::string name = {};  // of a variable or scalar
   double literal = 0;
   std::vector<std::int64_t> integers = {};
   ir::OpName op = {};
-  std::vector<Pat::Arg> args = {};              // operands, or the alternatives
+  std::vector<Pat::Arg> args = {};  // operands, or the alternatives
   std::map<std::string, AttrSpec> attrs = {};
   std::size_t results = 1;
 };
 
 Pat operator|(const Pat& a, const Pat& b);
 
-template <class... Names> auto vars(Names... names) { return std::array<Pat, sizeof...(Names)>{Pat::variable(names)...}; }
+template <class... Names>
+auto vars(Names... names) {
+  return std::array<Pat, sizeof...(Names)>{Pat::variable(names)...};
+}
 
 }  // namespace mobius::rewrite

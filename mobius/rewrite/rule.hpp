@@ -22,17 +22,18 @@ struct Target {
 // What a pattern's parts were found to be.
 class Match {
  public:
-  ir::Value* operator[](const Pat& p) const;          // the matched value
+  ir::Value* operator[](const Pat& p) const;  // the matched value
   ir::Value* value(const Pat& p) const { return (*this)[p]; }
-  ir::Node* node(const Pat& p) const;                 // of an operator pattern; nullptr when that alternative did not match
+  ir::Node* node(const Pat& p) const;  // of an operator pattern; nullptr when that alternative did not match
   bool has(const Pat& p) const;
-  template <class V> std::optional<V> attribute(const AttrVar<V>& a) const {
+  template <class V>
+  std::optional<V> attribute(const AttrVar<V>& a) const {
     const auto it = attributes.find(a.name);
     const auto* v = it == attributes.end() ? nullptr : std::get_if<V>(&it->second);
     return v ? std::optional(*v) : std::nullopt;
   }
 
-  std::map<const PatNode*, ir::Value*> variables;     // looked up only
+  std::map<const PatNode*, ir::Value*> variables;  // looked up only
   std::map<const PatNode*, ir::Node*> nodes;
   std::map<std::string, ir::Attribute> attributes;
 };
@@ -52,11 +53,11 @@ using Make = std::function<std::vector<ir::Value*>(Inserter&, const Match&)>;
 
 struct Rule {
   std::string name;
-  std::vector<Pat> from;                                  // from[0] is the root; all of them may have other users
-  std::vector<Pat> to = {};                               // one per `from`
+  std::vector<Pat> from;     // from[0] is the root; all of them may have other users
+  std::vector<Pat> to = {};  // one per `from`
   std::vector<Condition> where = {};
-  std::function<bool(const Target&)> when = {};           // absent: always
-  Make make = {};                                         // instead of `to`
+  std::function<bool(const Target&)> when = {};  // absent: always
+  Make make = {};                                // instead of `to`
 };
 
 // Inserts nodes at the place of a match, named after it and with inferred types.
@@ -78,9 +79,9 @@ class Inserter {
 // What a rule did to a graph.
 struct RuleReport {
   std::string rule;
-  std::size_t applied = 0, added = 0, removed = 0;        // times applied; nodes
-  std::map<std::string, std::int64_t> change_per_op;      // op name -> node count delta
-  std::string nearest_miss;                               // "place: reason" of the attempt that got furthest, when nothing was applied
+  std::size_t applied = 0, added = 0, removed = 0;    // times applied; nodes
+  std::map<std::string, std::int64_t> change_per_op;  // op name -> node count delta
+  std::string nearest_miss;                           // "place: reason" of the attempt that got furthest, when nothing was applied
   std::size_t nearest_depth = 0;
 };
 

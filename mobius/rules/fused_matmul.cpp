@@ -9,10 +9,9 @@ using namespace rewrite;
 Rule fused_matmul() {
   const auto [x, w] = vars("x", "w");
   const auto product = matmul(x, transpose(w, {1, 0}));
-  return {.name = "FusedMatMul",
-          .from = {product},
-          .to = {ms::fused_matmul(x, w, {{"transB", 1}})},
-          .when = [](const Target& t) { return t.ep.supports_fused_matmul; }};
+  return {.name = "FusedMatMul", .from = {product}, .to = {ms::fused_matmul(x, w, {{"transB", 1}})}, .when = [](const Target& t) {
+            return t.ep.supports_fused_matmul;
+          }};
 }
 
 }  // namespace mobius::rules

@@ -24,8 +24,9 @@ Result rewritten(const rewrite::Rule& rule, std::string_view text, std::string_v
   return {std::move(report), ops};
 }
 
-constexpr auto linear = "g (float[B,S,8] x) => (float[B,S,4] y) <float[4,8] w = {1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1}> "
-                        "{ t = Transpose<perm = [1, 0]>(w) y = MatMul(x, t) }";
+constexpr auto linear =
+    "g (float[B,S,8] x) => (float[B,S,4] y) <float[4,8] w = {1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1}> "
+    "{ t = Transpose<perm = [1, 0]>(w) y = MatMul(x, t) }";
 
 TEST(FusedMatMul, TakesATransposedWeight) { EXPECT_EQ(rewritten(fused_matmul(), linear).ops, "FusedMatMul"); }
 TEST(FusedMatMul, NotWhereTheEpLacksIt) { EXPECT_EQ(rewritten(fused_matmul(), linear, "onnx-standard").ops, "Transpose MatMul"); }
@@ -35,7 +36,8 @@ TEST(FusedMatMul, NotAnotherPermutation) {
   EXPECT_THAT(r.report.nearest_miss, HasSubstr("attribute perm has another value"));
 }
 
-constexpr auto residual = "g (float[B,S,8] x, float[B,S,8] r, float[8] w) => (float[B,S,8] y, float[B,S,8] z) { s = Add(x, r) y = RMSNormalization<epsilon = 0.1>(s, w) z = Neg(s) }";
+constexpr auto residual =
+    "g (float[B,S,8] x, float[B,S,8] r, float[8] w) => (float[B,S,8] y, float[B,S,8] z) { s = Add(x, r) y = RMSNormalization<epsilon = 0.1>(s, w) z = Neg(s) }";
 
 TEST(SkipNorm, TakesTheResidualAlong) {
   const auto r = rewritten(skip_norm(), residual);
@@ -49,11 +51,13 @@ TEST(SkipNorm, NotABroadcastSum) {
   EXPECT_THAT(r.report.nearest_miss, HasSubstr("operands have shapes [B, S, 8] and [8]"));
 }
 TEST(SkipNorm, NotOverAnotherAxis) {
-  const auto r = rewritten(skip_norm(), "g (float[B,S,8] x, float[B,S,8] r, float[S,8] w) => (float[B,S,8] y) { s = Add(x, r) y = RMSNormalization<axis = 1>(s, w) }");
+  const auto r =
+      rewritten(skip_norm(), "g (float[B,S,8] x, float[B,S,8] r, float[S,8] w) => (float[B,S,8] y) { s = Add(x, r) y = RMSNormalization<axis = 1>(s, w) }");
   EXPECT_THAT(r.report.nearest_miss, HasSubstr("attribute axis is set"));
 }
 TEST(SkipNorm, ASumThatIsAnOutputStaysOne) {
-  const auto r = rewritten(skip_norm(), "g (float[B,S,8] x, float[B,S,8] r, float[8] w) => (float[B,S,8] y, float[B,S,8] s) { s = Add(x, r) y = RMSNormalization(s, w) }");
+  const auto r =
+      rewritten(skip_norm(), "g (float[B,S,8] x, float[B,S,8] r, float[8] w) => (float[B,S,8] y, float[B,S,8] s) { s = Add(x, r) y = RMSNormalization(s, w) }");
   EXPECT_EQ(r.ops, "SkipSimplifiedLayerNormalization");
 }
 

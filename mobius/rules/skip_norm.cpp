@@ -17,11 +17,10 @@ Rule skip_norm() {
 
   const auto [y, mean, inv_std, s] = ms::skip_rms_norm(x, skip, gamma, {{"epsilon", eps}});
 
-  return {.name = "SkipNorm",
-          .from = {norm, sum},
-          .to = {y, s},
-          .where = {same_shape(x, skip), has_rank(x, 3), has_rank(gamma, 1)},
-          .when = [](const Target& t) { return t.ep.supports_skip_layer_norm; }};
+  return {
+      .name = "SkipNorm", .from = {norm, sum}, .to = {y, s}, .where = {same_shape(x, skip), has_rank(x, 3), has_rank(gamma, 1)}, .when = [](const Target& t) {
+        return t.ep.supports_skip_layer_norm;
+      }};
 }
 
 }  // namespace mobius::rules
