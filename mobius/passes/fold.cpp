@@ -4,6 +4,7 @@
 
 #include "mobius/base/error.hpp"
 #include "mobius/ir/recipe.hpp"
+#include "mobius/ops/infer.hpp"
 #include "mobius/ops/interpreter.hpp"
 #include "mobius/passes/passes.hpp"
 
@@ -79,6 +80,7 @@ std::size_t fold_constants(ir::Graph& graph) {
     auto* next = n->next();
     for (auto* g : n->subgraphs()) folded += fold_constants(*g);
     if (constant_operands(*n) && n->output(0) && !n->output(0)->is_graph_output()) {
+      if (!n->output(0)->shape()) ops::TypeInference().infer(*n);  // models that others wrote may state no types
       auto data = as_recipe(*n);
       if (!data) data = computed(*n);
       if (data) {

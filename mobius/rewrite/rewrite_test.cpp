@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "mobius/ep/registry.hpp"
+#include "mobius/ir/model.hpp"
 #include "mobius/rewrite/matcher.hpp"
 
 namespace mobius::rewrite {
@@ -52,7 +53,7 @@ TEST(Matcher, InnerValuesMayNotBeUsedElsewhere) {
 TEST(Matcher, LiteralsScalarsAndAlternatives) {
   const auto [x] = vars("x");
   const auto alpha = attr<float>("alpha");
-  const Rule leaky{.name = "Scale", .from = {(x * alpha) + 1.0 | (x + 1.0) * alpha}, .to = {relu(x)}};
+  const Rule leaky{.name = "Scale", .from = {((x * alpha) + 1.0) | ((x + 1.0) * alpha)}, .to = {relu(x)}};
   EXPECT_EQ(rewritten(leaky, "g (float[B] x) => (float[B] y) <float a = {0.5}, float one = {1}> { m = Mul(a, x) y = Add(m, one) }").text, "Relu");
   EXPECT_EQ(rewritten(leaky, "g (float[B] x) => (float[B] y) <float a = {0.5}, float one = {1}> { m = Add(x, one) y = Mul(m, a) }").text, "Relu");
   EXPECT_THAT(rewritten(leaky, "g (float[B] x) => (float[B] y) <float a = {0.5}, float one = {2}> { m = Mul(a, x) y = Add(m, one) }").report.nearest_miss,

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "mobius/ep/registry.hpp"
+#include "mobius/ir/model.hpp"
 
 namespace mobius::rules {
 namespace {
