@@ -78,11 +78,13 @@ class Solver {
   }
 
   bool either(const Goal& g, const std::vector<Goal>& rest) {
+    const bool fresh = found.variables.try_emplace(g.pattern, g.value).second;
     for (const auto& alternative : g.pattern->args) {
       auto next = rest;
       next.push_back({alternative.node.get(), alternative.output, g.value, g.user});
       if (solve(std::move(next))) return true;
     }
+    if (fresh) found.variables.erase(g.pattern);
     return false;
   }
 
@@ -160,9 +162,9 @@ class Solver {
 
   bool fail_at(const Goal& g, std::string reason) { return fail(g.user ? g.user : (g.value ? g.value->producer() : nullptr), std::move(reason)); }
   bool fail(const ir::Node* place, std::string reason) {
-    if (found.nodes.size() < miss_.depth || found.nodes.empty()) return false;
-    if (found.nodes.size() == miss_.depth && !miss_.reason.empty()) return false;
-    miss_ = {found.nodes.size(), (place ? place->name + ": " : "") + std::move(reason)};
+    const auto depth = found.nodes.size() + found.variables.size() + found.attributes.size();
+    if (found.nodes.empty() || depth < miss_.depth || (depth == miss_.depth && !miss_.reason.empty())) return false;
+    miss_ = {depth, (place ? place->name + ": " : "") + std::move(reason)};
     return false;
   }
 
@@ -253,13 +255,14 @@ std::optional<ir::Attribute> attribute_default(ir::OpName op, std::string_view a
 
 bool Match::has(const Pat& p) const { return p.node->kind == PatNode::Kind::op ? nodes.contains(p.get()) : variables.contains(p.get()); }
 ir::Node* Match::node(const Pat& p) const {
+  if (p.node->kind == PatNode::Kind::either) return (*this)[p] ? (*this)[p]->producer() : nullptr;
   const auto it = nodes.find(p.get());
   return it == nodes.end() ? nullptr : it->second;
 }
 ir::Value* Match::operator[](const Pat& p) const {
-  if (const auto it = variables.find(p.get()); it != variables.end()) return it->second;
-  const auto* n = node(p);
-  return n ? n->output(p.output) : nullptr;
+  if (const auto bound = variables.find(p.get()); bound != variables.end()) return bound->second;
+  const auto it = nodes.find(p.get());
+  return it == nodes.end() ? nullptr : it->second->output(p.output);
 }
 
 namespace {

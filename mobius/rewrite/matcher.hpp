@@ -8,7 +8,7 @@
 namespace mobius::rewrite {
 
 struct Miss {
-  std::size_t depth = 0;  // operators that had matched when it failed
+  std::size_t depth = 0;  // parts of the pattern that had matched when it failed
   std::string reason;     // "place: reason"; empty when not even the root matched
 };
 
