@@ -120,7 +120,6 @@ def test_not_a_model(refused, tmp_path):
 # ── weights ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.skipif(not SHARDED, reason="no sharded checkpoint")
 def test_a_shard_is_absent(refused, tmp_path):
     model = copy_of(SHARDED, tmp_path / "sharded")
     index = json.loads((model / "model.safetensors.index.json").read_text())["weight_map"]
