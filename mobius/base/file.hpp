@@ -6,7 +6,7 @@
 //
 //   OutputFile out("model.onnx.data", size);                     // space is reserved: a full disk fails here
 //   out.write_at(0, bytes);
-//   out.copy_at(4096, *file, 128, 1 << 30);                      // in the kernel: no page enters this process
+//   out.copy_at(4096, *file, 128, 1 << 30);                      // shared extents where the file system has them
 //   out.close();
 #pragma once
 #include <atomic>
@@ -60,14 +60,13 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
 
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
-  // Copies a range of another file: shared extents where the file system can, else inside the kernel, else through a buffer.
+  // Copies a range of another file: shared extents where the file system can, else through a buffer.
   void copy_at(std::uint64_t offset, const MappedFile& source, std::uint64_t source_offset, std::uint64_t length);
   // Reports what delayed writes had to say. The destructor closes silently.
   void close();
 
  private:
   bool clone_range(std::uint64_t offset, const MappedFile& source, std::uint64_t source_offset, std::uint64_t length);
-  std::uint64_t copy_in_kernel(std::uint64_t offset, const MappedFile& source, std::uint64_t source_offset, std::uint64_t length);
   void copy_through_buffer(std::uint64_t offset, const MappedFile& source, std::uint64_t source_offset, std::uint64_t length);
 
   fs::path path_;
