@@ -7,11 +7,16 @@ namespace mobius {
 std::vector<EpCapabilities> builtin_eps() {
   using enum ir::DataType;
   return {
-      {.name = "default", .description = "Portable ONNX; custom ops carry their function bodies"},
+      {.name = "default", .description = "Portable ONNX; custom ops carry their function bodies", .relies_on_function_bodies = true},
       {.name = "cpu",
        .description = "ONNX Runtime CPU",
        .gqa_dtypes = {float32},
        .qkv_pack_dtypes = {float32},
+       .supports_gqa_window = true,
+       .supports_gqa_softcap = true,
+       .supports_gqa_attention_bias = true,
+       .supports_bias_gelu = true,
+       .supports_fast_gelu = true,
        .default_int4_accuracy_level = 4,
        .supports_past_present_share_buffer = true},
       {.name = "cuda",
@@ -20,6 +25,10 @@ std::vector<EpCapabilities> builtin_eps() {
        .gqa_dtypes = {float16, bfloat16},
        .qkv_pack_dtypes = {float32, float16, bfloat16},
        .supports_packed_multi_head_attention = true,
+       .supports_gqa_window = true,
+       .supports_gqa_softcap = true,
+       .supports_bias_gelu = true,
+       .supports_fast_gelu = true,
        .provider_options = {{"enable_cuda_graph", "0"}, {"enable_skip_layer_norm_strict_mode", "1"}},
        .supports_past_present_share_buffer = true,
        .supports_fp8_kv_cache = true},
@@ -29,6 +38,8 @@ std::vector<EpCapabilities> builtin_eps() {
        .gqa_dtypes = {float16},
        .supports_fused_rope = false,
        .supports_fused_moe = false,  // kernel: none listed; nor PackedMultiHeadAttention
+       .supports_bias_gelu = true,
+       .supports_fast_gelu = true,
        .supports_past_present_share_buffer = true},
       {.name = "webgpu",
        .description = "ONNX Runtime WebGPU",
@@ -37,6 +48,10 @@ std::vector<EpCapabilities> builtin_eps() {
        .qkv_pack_dtypes = {float32, float16},
        .supports_fused_matmul = false,  // kernel: none, would run on the CPU with copies
        .supports_fused_moe = false,     // kernel: disabled
+       .supports_gqa_window = true,     // kernel: softcap is ignored without a word, so not that
+       .supports_gqa_attention_bias = true,
+       .supports_bias_gelu = true,
+       .supports_fast_gelu = true,
        .default_int4_accuracy_level = 4,
        .provider_options = {{"enableGraphCapture", "0"}},
        .requires_graph_capture_rewrite = true,

@@ -32,6 +32,8 @@ class DataTypeSet {
   std::uint32_t bits_ = 0;
 };
 
+inline constexpr DataTypeSet any_float = {ir::DataType::float32, ir::DataType::float16, ir::DataType::bfloat16, ir::DataType::float64};
+
 struct EpCapabilities {
   std::string name = {};
   std::string description = {};  // one line for `mobius list eps`
@@ -49,6 +51,21 @@ struct EpCapabilities {
   bool supports_fused_moe = true;                     // no: fused MoE ops are decomposed
   bool supports_packed_multi_head_attention = false;  // yes: a PackedMultiHeadAttention kernel
   bool supports_custom_domains = true;                // no: only ai.onnx may stay in the graph
+  bool relies_on_function_bodies = false;             // yes: a custom op may have no kernel, so each form left in the graph needs its body
+
+  // ── limits of the fused kernels: where one is exceeded, the fusion does not fire and the trace says so ──
+  std::int64_t gqa_head_size_multiple = 8;          // GroupQueryAttention: of the head size
+  std::int64_t gqa_rotary_head_size_multiple = 16;  // of the head size, with rope inside
+  std::int64_t gqa_rotary_table_multiple = 8;       // of the columns of cos_cache (half the rotated channels)
+  bool supports_gqa_window = false;                 // local_window_size
+  bool supports_gqa_softcap = false;                // softcap
+  bool supports_gqa_attention_bias = false;         // input attention_bias: what any padding, and masks that are not causal, need
+  bool supports_bias_gelu = false;                  // BiasGelu (the erf form)
+  bool supports_fast_gelu = false;                  // FastGelu (the tanh form)
+  DataTypeSet skip_layer_norm_dtypes = any_float;   // Skip(Simplified)LayerNormalization
+  DataTypeSet fused_matmul_dtypes = any_float;      // FusedMatMul
+  DataTypeSet gelu_dtypes = any_float;              // BiasGelu, FastGelu
+  DataTypeSet packed_multi_head_attention_dtypes = {ir::DataType::float32, ir::DataType::float16};
 
   // ── standard ops that a kernel lacks or gets wrong ──
   bool supports_rank4_rmsnorm = true;     // no: a rank-4 RMSNormalization goes through rank 3

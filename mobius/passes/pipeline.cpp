@@ -1,6 +1,9 @@
 // The order in which passes and rules run, and why.
 #include "mobius/passes/pipeline.hpp"
 
+#include <algorithm>
+#include <chrono>
+
 #include "mobius/base/error.hpp"
 #include "mobius/base/log.hpp"
 #include "mobius/ep/registry.hpp"
@@ -10,38 +13,56 @@
 namespace mobius {
 namespace {
 
-using rewrite::Rule;
+using rewrite::RuleGroup;
 using rewrite::Target;
 
-void check([[maybe_unused]] const ir::Model& model, [[maybe_unused]] std::string_view after) {
-#ifdef MOBIUS_VERIFY
-  const auto findings = ir::verify(model);
-  if (!findings.empty()) fail(ErrorKind::internal, "the graph is broken after {}: {}", after, findings.front());
-#endif
-}
+struct Pass {
+  std::string_view name;
+  std::size_t (*run)(ir::Graph&);
+};
+
+// Equal subgraphs become one before anything is matched: a pattern that meets two copies of one value does not match.
+constexpr Pass cleanup[] = {
+    {"IdentityElimination", passes::remove_identities},
+    {"DeduplicateInitializers", passes::deduplicate_initializers},
+    {"CommonSubexpressionElimination", passes::eliminate_common_subexpressions},
+    {"DeadCodeElimination", passes::remove_dead_code},
+};
+// What is left of constants becomes part of the weights.
+constexpr Pass fold[] = {
+    {"ConstantFolding", passes::fold_constants},
+    {"DeadCodeElimination", passes::remove_dead_code},
+};
+
+// The product of a Linear comes before what looks at products; norms come last, since they take the Adds that biases leave.
+std::vector<RuleGroup> fusions() { return {rules::fused_matmul(), rules::skip_norm()}; }
+std::vector<RuleGroup> lowerings() { return {}; }
 
 class Pipeline {
  public:
-  Pipeline(ir::Model& model, Target target, bool trace) : model_(model), target_(std::move(target)), trace_(trace) {}
+  Pipeline(ir::Model& model, Target target, const OptimizeOptions& options) : model_(model), target_(std::move(target)), options_(options) {
+    report_.ep = target_.ep.name;
+    report_.role = target_.role;
+    report_.dtype = target_.dtype;
+  }
 
-  void run() {
+  OptimizeReport run() {
     line("Target: {}, dtype: {}, role: {}", target_.ep.name, ir::onnx_name(target_.dtype), target_.role);
-    // 1 Equal subgraphs first: a pattern that meets two copies of one value does not match.
-    measure("Cleanup", [&] {
-      passes::remove_identities(graph());
-      passes::deduplicate_initializers(graph());
-      passes::eliminate_common_subexpressions(graph());
-      passes::remove_dead_code(graph());
-    });
-    // 2 The product of a Linear before anything that looks at products; norms last, since they take the Adds that biases leave.
-    for (const auto& rule : {rules::fused_matmul(), rules::skip_norm()}) apply(rule);
-    // 4 What is left of constants becomes part of the weights.
-    measure("Fold", [&] {
-      passes::fold_constants(graph());
-      passes::remove_dead_code(graph());
-    });
+    line("Stage 1: Cleanup ({} passes)", std::size(cleanup));
+    stage("Cleanup", cleanup);
+    const auto fusion = registered(fusions());
+    line("Stage 2: Fusion ({} rule groups)", fusion.size());
+    for (const auto& group : fusion) apply("Fusion", group);
+    check_fusions();
+    const auto lowering = registered(lowerings());
+    line("Stage 3: Lowering ({} rule groups for {})", lowering.size(), target_.ep.name);
+    for (const auto& group : lowering) apply("Lowering", group);
+    line("Stage 4: Constant folding");
+    stage("Fold", fold);
     passes::attach_function_bodies(model_);
-    check(model_, "the pipeline");
+    line("Summary:");
+    for (const auto& row : summary_table(report_)) line("  {}", row);
+    return std::move(report_);
   }
 
  private:
@@ -49,36 +70,91 @@ class Pipeline {
 
   template <class... Args>
   void line(fmt::format_string<Args...> f, Args&&... args) {
-    if (trace_) logging::write(logging::Level::info, "[EP Trace] " + fmt::vformat(f, fmt::make_format_args(args...)));
+    if (options_.trace) logging::write(logging::Level::info, "[EP Trace] " + fmt::vformat(f, fmt::make_format_args(args...)));
   }
 
+  std::vector<RuleGroup> registered(std::vector<RuleGroup> groups) {
+    std::erase_if(groups, [&](const RuleGroup& g) { return !g.applies_to(target_); });
+    return groups;
+  }
+
+  // The one place through which every pass and rule goes. `body` fills in what a rule did.
   template <class F>
-  void measure(std::string_view stage, F&& body) {
-    const auto before = graph().node_count();
-    body();
-    const auto after = graph().node_count();
-    check(model_, stage);
-    line("  {}: {} → {} nodes ({:+})", stage, before, after, static_cast<std::int64_t>(after) - static_cast<std::int64_t>(before));
+  void step(std::string_view stage, std::string_view name, F&& body) {
+    if (std::ranges::find(options_.skip, name) != options_.skip.end()) return;
+    auto& s = report_.steps.emplace_back();
+    s.stage = stage;
+    s.name = name;
+    s.nodes_before = graph().node_count();
+    const auto start = std::chrono::steady_clock::now();
+    body(s);
+    s.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    s.nodes_after = graph().node_count();
+    if (options_.print && options_.print_after == name) options_.print(name, ir::to_text(model_, {.max_elements = 16}));
+#ifdef MOBIUS_VERIFY
+    const auto findings = ir::verify(model_);
+    if (!findings.empty()) fail(ErrorKind::internal, "the graph is broken after {}: {}", name, findings.front());
+#endif
   }
 
-  void apply(const Rule& rule) {
-    if (rule.when && !rule.when(target_)) return;
-    const auto report = rewrite::apply(rule, graph(), target_);
-    check(model_, rule.name);
-    line("  {:<26}: applied {}", rule.name, report.applied);
+  template <std::size_t N>
+  void stage(std::string_view name, const Pass (&passes)[N]) {
+    const auto before = graph().node_count();
+    for (const auto& pass : passes) step(name, pass.name, [&](StepReport&) { pass.run(graph()); });
+    const auto after = graph().node_count();
+    line("  {}: {} → {} nodes ({:+})", name, before, after, static_cast<std::int64_t>(after) - static_cast<std::int64_t>(before));
+  }
+
+  void apply(std::string_view stage, const RuleGroup& group) {
+    step(stage, group.name, [&](StepReport& s) {
+      s.is_rule = true;
+      s.rule = rewrite::apply(group, graph(), target_);
+      line("  {:<26}: {}", group.name, describe_change(s.rule));
+    });
+  }
+
+  // The specification's fusion assertion: an EP that is fast by GroupQueryAttention should not be left without it unnoticed.
+  void check_fusions() {
+    if (target_.role != "decoder" || !target_.ep.gqa_dtypes.contains(target_.dtype)) return;
+    std::size_t attention = 0;
+    for (const auto* n : graph().nodes()) {
+      if (n->is("GroupQueryAttention", "com.microsoft")) return;
+      attention += n->is("Attention");
+    }
+    if (attention == 0) return;
+    warn(
+        fmt::format("GQA fusion expected for ep='{}'/dtype={} but found 0 GroupQueryAttention and {} Attention nodes. The model may run slower than "
+                    "expected on this EP. Check that the attention pattern matches the GQA rewrite rule.",
+                    target_.ep.name, ir::onnx_name(target_.dtype), attention));
+  }
+
+  void warn(std::string text) {
+    logging::write(logging::Level::warning, text);
+    report_.warnings.push_back(std::move(text));
   }
 
   ir::Model& model_;
   Target target_;
-  bool trace_;
+  const OptimizeOptions& options_;
+  OptimizeReport report_;
 };
+
+// The float type that most of a model is in: that of its first float input or weight.
+ir::DataType dtype_of(const ir::Model& model) {
+  const auto is_float = [](const ir::Value* v) { return any_float.contains(v->dtype()); };
+  for (const auto* list : {&model.graph->inputs(), &model.graph->initializers()}) {
+    const auto it = std::ranges::find_if(*list, is_float);
+    if (it != list->end()) return (*it)->dtype();
+  }
+  return ir::DataType::float32;
+}
 
 }  // namespace
 
-void optimize_model(ir::Model& model, const OptimizeOptions& options) {
+OptimizeReport optimize_model(ir::Model& model, const OptimizeOptions& options) {
   const auto& ep = ep_registry().require(options.ep);
   const auto opset = model.opset_imports.contains("") ? model.opset_imports[""] : 1;
-  Pipeline(model, {ep, options.dtype, options.model_role, opset}, options.trace).run();
+  return Pipeline(model, {ep, options.dtype.value_or(dtype_of(model)), options.model_role, opset, options.padding}, options).run();
 }
 
 }  // namespace mobius

@@ -257,4 +257,30 @@ RuleReport apply(const Rule& rule, ir::Graph& graph, const Target& target) {
   return report;
 }
 
+// ── groups ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+bool RuleGroup::applies_to(const Target& target) const {
+  return std::ranges::any_of(rules, [&](const Rule& r) { return !r.when || r.when(target); });
+}
+
+RuleReport apply(const RuleGroup& group, ir::Graph& graph, const Target& target) {
+  RuleReport sum;
+  sum.rule = group.name;
+  const auto add = [&](const RuleReport& part) {
+    sum.added += part.added;
+    sum.removed += part.removed;
+    for (const auto& [op, change] : part.change_per_op) sum.change_per_op[op] += change;
+  };
+  for (const auto& rule : group.rules) {
+    const auto part = apply(rule, graph, target);
+    add(part);
+    sum.applied += part.applied;
+    if (part.applied == 0) remember(sum, {part.nearest_depth, part.nearest_miss});
+  }
+  for (const auto& rule : group.then) add(apply(rule, graph, target));
+  if (sum.applied != 0) sum.nearest_miss.clear();
+  std::erase_if(sum.change_per_op, [](const auto& e) { return e.second == 0; });
+  return sum;
+}
+
 }  // namespace mobius::rewrite

@@ -11,12 +11,17 @@
 
 namespace mobius::rewrite {
 
+// Which batches a decoder graph takes. GroupQueryAttention counts the tokens of a row, so rows may be padded on the right only;
+// `any` keeps to forms that read the whole mask.
+enum class Padding { right, any };
+
 // What a graph is optimised for.
 struct Target {
   const EpCapabilities& ep;
   ir::DataType dtype;
-  std::string role;
+  std::string role;  // "decoder", "vision", "embedding", "encoder"
   std::int64_t opset = 24;
+  Padding padding = Padding::right;
 };
 
 // What a pattern's parts were found to be.
@@ -87,5 +92,15 @@ struct RuleReport {
 
 // Applies a rule wherever it matches, in the graph and its subgraphs, until it matches nowhere.
 RuleReport apply(const Rule& rule, ir::Graph& graph, const Target& target);
+
+// Rules that belong together: one line of the trace.
+struct RuleGroup {
+  std::string name;
+  std::vector<Rule> rules;      // applied one after the other
+  std::vector<Rule> then = {};  // go on with what the rules made (rope into attention); not counted as applications of their own
+
+  bool applies_to(const Target& target) const;  // false: no rule of it is for this target
+};
+RuleReport apply(const RuleGroup& group, ir::Graph& graph, const Target& target);
 
 }  // namespace mobius::rewrite

@@ -6,12 +6,13 @@
 namespace mobius::rules {
 using namespace rewrite;
 
-Rule fused_matmul() {
+RuleGroup fused_matmul() {
   const auto [x, w] = vars("x", "w");
   const auto product = matmul(x, transpose(w, {1, 0}));
-  return {.name = "FusedMatMul", .from = {product}, .to = {ms::fused_matmul(x, w, {{"transB", 1}})}, .when = [](const Target& t) {
-            return t.ep.supports_fused_matmul;
-          }};
+  const Rule rule = {.name = "FusedMatMul", .from = {product}, .to = {ms::fused_matmul(x, w, {{"transB", 1}})}, .when = [](const Target& t) {
+                       return t.ep.supports_fused_matmul;
+                     }};
+  return {"FusedMatMul", {rule}};
 }
 
 }  // namespace mobius::rules

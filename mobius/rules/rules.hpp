@@ -1,10 +1,10 @@
-// The rules, one per file. The order in which they run, and why, is in passes/pipeline.cpp.
+// The rules, one group per file. The order in which they run, and why, is in passes/pipeline.cpp.
 #pragma once
 #include "mobius/rewrite/rule.hpp"
 
 namespace mobius::rules {
 
-rewrite::Rule fused_matmul();  // MatMul(x, Transpose(w))  ⟶  FusedMatMul(x, w; transB)
-rewrite::Rule skip_norm();     // RMSNorm(x + skip)        ⟶  SkipSimplifiedLayerNormalization
+rewrite::RuleGroup fused_matmul();  // MatMul(x, Transpose(w))  ⟶  FusedMatMul(x, w; transB)
+rewrite::RuleGroup skip_norm();     // RMSNorm(x + skip)        ⟶  SkipSimplifiedLayerNormalization
 
 }  // namespace mobius::rules

@@ -16,7 +16,7 @@ struct Result {
   std::string ops;
 };
 
-Result rewritten(const rewrite::Rule& rule, std::string_view text, std::string_view ep = "default") {
+Result rewritten(const rewrite::RuleGroup& rule, std::string_view text, std::string_view ep = "default") {
   auto model = ir::model_from_text(text);
   auto report = rewrite::apply(rule, *model.graph, {get_ep(ep), ir::DataType::float32, "decoder"});
   model.opset_imports["com.microsoft"] = model.opset_imports["test"] = 1;

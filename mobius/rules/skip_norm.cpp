@@ -8,7 +8,7 @@
 namespace mobius::rules {
 using namespace rewrite;
 
-Rule skip_norm() {
+RuleGroup skip_norm() {
   const auto [x, skip, gamma] = vars("x", "skip", "gamma");
   const auto eps = attr<float>("eps");
 
@@ -17,10 +17,11 @@ Rule skip_norm() {
 
   const auto [y, mean, inv_std, s] = ms::skip_rms_norm(x, skip, gamma, {{"epsilon", eps}});
 
-  return {
+  const Rule rule = {
       .name = "SkipNorm", .from = {norm, sum}, .to = {y, s}, .where = {same_shape(x, skip), has_rank(x, 3), has_rank(gamma, 1)}, .when = [](const Target& t) {
         return t.ep.supports_skip_layer_norm;
       }};
+  return {"SkipNorm", {rule}};
 }
 
 }  // namespace mobius::rules
