@@ -18,6 +18,29 @@ struct Goal {
 
 bool close(double a, double b) { return std::abs(a - b) <= 1e-5 * std::max(std::abs(a), std::abs(b)); }
 
+// A narrow type holds the nearest number that it has: 0.7071 in float16 is off by more than the tolerance.
+bool stands_for(const ir::TensorData& constant, double number, double literal) {
+  if (close(number, literal)) return true;
+  const auto type = constant.dtype();
+  if (type != ir::DataType::float16 && type != ir::DataType::bfloat16) return false;
+  const auto held = ir::as_scalar(*ir::make_scalar(type, literal));
+  return held && *held != 0 && *held == number;
+}
+
+bool broadcasts(ir::OpName op) {
+  if (!op.domain.empty()) return false;
+  for (const auto* t : {"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Where", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"})
+    if (op.type == t) return true;
+  return false;
+}
+
+// Whether a constant with one element gives its operator's result axes that no other operand has: x[4] * c[1,1] is no plain scaling.
+bool adds_axes(const ir::Value* constant, const ir::Node* user) {
+  const auto rank = constant->data()->dims().size();
+  if (rank == 0 || !user || !broadcasts(user->op)) return false;
+  return std::ranges::none_of(user->inputs(), [&](const auto* v) { return v && v != constant && v->rank().value_or(0) >= rank; });
+}
+
 class Solver {
  public:
   Solver(const Rule& rule, const Target& target, Miss& miss) : rule_(rule), target_(target), miss_(miss) {}
@@ -53,7 +76,8 @@ class Solver {
 
   bool literal(const Goal& g, std::vector<Goal> rest) {
     const auto number = g.value->data() ? ir::as_scalar(*g.value->data()) : std::nullopt;
-    if (!number || !close(*number, g.pattern->literal)) return fail_at(g, fmt::format("expected the constant {}", g.pattern->literal));
+    if (!number || !stands_for(*g.value->data(), *number, g.pattern->literal)) return fail_at(g, fmt::format("expected the constant {}", g.pattern->literal));
+    if (adds_axes(g.value, g.user)) return fail_at(g, g.value->name + " adds axes");
     return solve(std::move(rest));
   }
 
@@ -66,6 +90,7 @@ class Solver {
   bool scalar(const Goal& g, std::vector<Goal> rest) {
     const auto number = g.value->data() ? ir::as_scalar(*g.value->data()) : std::nullopt;
     if (!number) return fail_at(g, "'" + g.pattern->name + "' is not a scalar constant");
+    if (adds_axes(g.value, g.user)) return fail_at(g, g.value->name + " adds axes");
     return bind(g, g.pattern->name, ir::Attribute{static_cast<float>(*number)}, std::move(rest));
   }
 
@@ -154,10 +179,15 @@ class Solver {
       for (const auto* o : n->outputs()) {
         if (!o || std::ranges::find(exposed, o) != exposed.end()) continue;
         if (o->is_graph_output()) return fail(n, o->name + " is a graph output");
+        if (is_made_of_constants(*n)) continue;  // it costs nothing at run time, and stays for the others
         for (const auto& use : o->uses())
           if (std::ranges::find(matched, use.node) == matched.end()) return fail(n, o->name + " has another user: " + use.node->name);
       }
     return true;
+  }
+
+  static bool is_made_of_constants(const ir::Node& n) {
+    return std::ranges::all_of(n.inputs(), [](const auto* v) { return !v || v->data(); });
   }
 
   bool fail_at(const Goal& g, std::string reason) { return fail(g.user ? g.user : (g.value ? g.value->producer() : nullptr), std::move(reason)); }

@@ -11,7 +11,8 @@
 //
 // What a pattern means
 // - A variable matches any value; used twice, it must be the same value. The operands of Add, Mul, ... match in either order.
-// - A number matches a scalar constant of that value (relative tolerance 1e-5); a list of integers an int64 constant; {} an absent operand.
+// - A number matches a scalar constant of that value (relative tolerance 1e-5, or what a narrow type makes of it), but not one that adds axes
+//   to a result; a list of integers an int64 constant; {} an absent operand.
 // - An attribute that is listed must be equal, or binds its variable; one that is not listed must be absent or have the operator's default.
 // - Operands beyond those listed must be absent. a | b matches either.
 #pragma once

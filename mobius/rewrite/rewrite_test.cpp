@@ -61,6 +61,37 @@ TEST(Matcher, LiteralsScalarsAndAlternatives) {
               HasSubstr("expected the constant 1"));
 }
 
+TEST(Matcher, ANumberMayBeRoundedToItsType) {
+  const auto [x] = vars("x");
+  const Rule half_root{.name = "Root", .from = {x * 0.70710678118654752}, .to = {relu(x)}};
+  EXPECT_EQ(rewritten(half_root, "g (float16[B] x) => (float16[B] y) <float16 c = {0.70703125}> { y = Mul(x, c) }").report.applied, 1u);
+  EXPECT_EQ(rewritten(half_root, "g (float16[B] x) => (float16[B] y) <float16 c = {0.70751953}> { y = Mul(x, c) }").report.applied, 0u);
+  EXPECT_EQ(rewritten(half_root, "g (float[B] x) => (float[B] y) <float c = {0.70703125}> { y = Mul(x, c) }").report.applied, 0u);
+}
+
+TEST(Matcher, ANumberAddsNoAxes) {
+  const auto [x] = vars("x");
+  const Rule twice{.name = "Twice", .from = {x * 2}, .to = {relu(x)}};
+  EXPECT_EQ(rewritten(twice, "g (float[B,4] x) => (float[B,4] y) <float[1,1] c = {2}> { y = Mul(x, c) }").report.applied, 1u);
+  const auto r = rewritten(twice, "g (float[4] x) => (float[1,4] y) <float[1,1] c = {2}> { y = Mul(x, c) }");
+  EXPECT_EQ(r.report.applied, 0u);
+  EXPECT_THAT(r.report.nearest_miss, HasSubstr("c adds axes"));
+}
+
+TEST(Matcher, WhatIsMadeOfConstantsMayHaveOtherUsers) {
+  const auto [x, w] = vars("x", "w");
+  const Rule rule{.name = "Transposed", .from = {matmul(x, transpose(w, {1, 0}))}, .to = {ops::one<Pat>({"test", "Linear"}, {x, w})}};
+  const auto shared =
+      rewritten(rule, "g (float[B,2] x) => (float[B,2] y) <float[2,2] w = {1,2,3,4}> { t = Transpose<perm = [1,0]>(w) h = MatMul(x, t) y = MatMul(h, t) }");
+  EXPECT_EQ(shared.text, "Linear Linear");
+  const auto kept =
+      rewritten(rule, "g (float[B,2] x) => (float[B,2] y) <float[2,2] w = {1,2,3,4}> { t = Transpose<perm = [1,0]>(w) h = MatMul(x, t) y = Add(h, t) }");
+  EXPECT_EQ(kept.text, "Transpose Linear Add");
+  const auto computed =
+      rewritten(rule, "g (float[B,2] x, float[2,2] w) => (float[B,2] y) { t = Transpose<perm = [1,0]>(w) h = MatMul(x, t) y = MatMul(h, t) }");
+  EXPECT_EQ(computed.report.applied, 0u);
+}
+
 TEST(Matcher, AnAttributeThatIsNotListedMustHaveItsDefault) {
   const auto [x] = vars("x");
   const Rule rule{.name = "Gelu", .from = {gelu(x)}, .to = {relu(x)}};
