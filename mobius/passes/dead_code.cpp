@@ -22,4 +22,15 @@ std::size_t remove_dead_code(ir::Graph& graph) {
   return removed;
 }
 
+std::vector<std::string> remove_dead_inputs(ir::Graph& graph) {
+  std::vector<std::string> removed;
+  const auto inputs = graph.inputs();  // a copy: the list shrinks
+  for (auto* v : inputs) {
+    if (v->is_used() || v->name.starts_with("past_key_values.")) continue;
+    removed.push_back(v->name);
+    graph.remove_input(v);
+  }
+  return removed;
+}
+
 }  // namespace mobius::passes

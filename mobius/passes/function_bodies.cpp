@@ -1,7 +1,6 @@
 // Function bodies make custom operators portable: a runtime without the kernel runs the body.
 #include <map>
 
-#include "mobius/base/error.hpp"
 #include "mobius/ops/expr.hpp"
 #include "mobius/ops/functions.hpp"
 #include "mobius/passes/passes.hpp"
@@ -27,7 +26,8 @@ void attach_function_bodies(ir::Model& model) {
     auto form = ops::function_form(n);
     const auto [it, fresh] = forms.try_emplace(std::string(n.op.type), form);
     if (!fresh) {
-      expect(it->second == form, "two forms of " + std::string(n.op.type) + " in one model");
+      // One body can't serve two forms: then none is there, and the operator is left to kernels.
+      if (it->second != form) std::erase_if(model.functions, [&](const ir::Function& f) { return f.domain == n.op.domain && f.name == n.op.type; });
       return;
     }
     if (auto body = ops::function_body(n, model.opset_imports[""])) model.functions.push_back(std::move(*body));

@@ -1,6 +1,8 @@
 // The whole-graph passes. Each says how many nodes it removed or changed; 0 means that there was nothing to do.
 #pragma once
 #include <cstddef>
+#include <string>
+#include <vector>
 
 #include "mobius/ir/model.hpp"
 
@@ -8,6 +10,10 @@ namespace mobius::passes {
 
 // Nodes and initializers that nothing uses. Graph inputs stay: they are the interface.
 std::size_t remove_dead_code(ir::Graph& graph);
+
+// Inputs that nothing reads (position_ids, once rope is inside the attention op), but for the cache's: runtimes feed those by name.
+// Returns their names.
+std::vector<std::string> remove_dead_inputs(ir::Graph& graph);
 
 // Identity, and Cast, Reshape, Transpose, Expand ... that provably change nothing.
 std::size_t remove_identities(ir::Graph& graph);

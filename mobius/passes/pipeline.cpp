@@ -1,6 +1,8 @@
 // The order in which passes and rules run, and why.
 #include "mobius/passes/pipeline.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -35,7 +37,7 @@ constexpr Pass fold[] = {
 };
 
 // The product of a Linear comes before what looks at products; norms come last, since they take the Adds that biases leave.
-std::vector<RuleGroup> fusions() { return {rules::fused_matmul(), rules::skip_norm()}; }
+std::vector<RuleGroup> fusions() { return {rules::fused_matmul(), rules::gqa_fusion(), rules::skip_norm()}; }
 std::vector<RuleGroup> lowerings() { return {}; }
 
 class Pipeline {
@@ -59,6 +61,7 @@ class Pipeline {
     for (const auto& group : lowering) apply("Lowering", group);
     line("Stage 4: Constant folding");
     stage("Fold", fold);
+    remove_dead_inputs();
     passes::attach_function_bodies(model_);
     line("Summary:");
     for (const auto& row : summary_table(report_)) line("  {}", row);
@@ -126,6 +129,14 @@ class Pipeline {
         fmt::format("GQA fusion expected for ep='{}'/dtype={} but found 0 GroupQueryAttention and {} Attention nodes. The model may run slower than "
                     "expected on this EP. Check that the attention pattern matches the GQA rewrite rule.",
                     target_.ep.name, ir::onnx_name(target_.dtype), attention));
+  }
+
+  // What went is told in the metadata, for whoever feeds the graph.
+  void remove_dead_inputs() {
+    step("Fold", "DeadInputElimination", [&](StepReport&) {
+      const auto removed = passes::remove_dead_inputs(graph());
+      if (!removed.empty()) model_.metadata["mobius.removed_inputs"] = fmt::format("{}", fmt::join(removed, ", "));
+    });
   }
 
   void warn(std::string text) {

@@ -11,8 +11,14 @@ namespace mobius::rewrite {
 // ── inserting ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 std::vector<ir::Value*> Inserter::add(ir::OpName op, std::vector<ir::Value*> inputs, ir::Attributes attributes, std::size_t results) {
+  while (!inputs.empty() && !inputs.back()) inputs.pop_back();
+  return add_in(scope_, op, std::move(inputs), std::move(attributes), results);
+}
+
+std::vector<ir::Value*> Inserter::add_in(const std::string& scope, ir::OpName op, std::vector<ir::Value*> inputs, ir::Attributes attributes,
+                                         std::size_t results) {
   auto* node = graph_.insert(before_, op, inputs, std::move(attributes), results);
-  node->name = graph_.unique_name(scope_.empty() ? std::string(op.type) : scope_ + "/" + std::string(op.type));
+  node->name = graph_.unique_name(scope.empty() ? std::string(op.type) : scope + "/" + std::string(op.type));
   for (auto* o : node->outputs()) graph_.rename(o, o->index() == 0 ? node->name : graph_.unique_name(node->name + ":" + std::to_string(o->index())));
   ops::TypeInference().infer(*node);
   added_.push_back(node);
@@ -20,6 +26,36 @@ std::vector<ir::Value*> Inserter::add(ir::OpName op, std::vector<ir::Value*> inp
 }
 
 ir::Value* Inserter::constant(ir::TensorPtr data, std::string_view hint) { return graph_.add_initializer(graph_.unique_name(hint), std::move(data)); }
+
+static bool equal(const ir::Attributes& a, const ir::Attributes& b) {
+  return std::ranges::equal(a, b, [](const auto& x, const auto& y) { return x.first == y.first && ir::equal(x.second, y.second); });
+}
+
+ir::Value* Inserter::shared(ir::OpName op, std::vector<ir::Value*> inputs, ir::Attributes attributes) {
+  for (const auto& use : inputs.at(0)->uses()) {
+    auto* n = use.node;
+    if (&n->graph() != &graph_ || n->op != op || n->inputs() != inputs || !equal(n->attributes, attributes) || n->outputs().size() != 1) continue;
+    if (n == before_ || graph_.precedes(n, before_)) return n->output();
+  }
+  // Named after what it is made of, not after the first place that asked for it.
+  const auto& source = *inputs[0];
+  const auto slash = source.name.rfind('/');
+  return add_in(source.producer() && slash != std::string::npos ? source.name.substr(0, slash) : source.name, op, std::move(inputs), std::move(attributes),
+                1)[0];
+}
+
+ir::Value* Inserter::shared_constant(const ir::TensorPtr& data, const char* hint) {
+  for (auto* v : graph_.initializers())
+    if (v->dtype() == data->dtype() && v->data()->dims() == data->dims() && v->data()->in_memory().size() == data->byte_size() &&
+        v->data()->bytes() == data->bytes())
+      return v;
+  return constant(data, hint);
+}
+
+ir::Value* Inserter::integers(const std::vector<std::int64_t>& values) {
+  return shared_constant(ir::make_tensor({static_cast<std::int64_t>(values.size())}, values), "integers");
+}
+ir::Value* Inserter::number(ir::DataType dtype, double value) { return shared_constant(ir::make_scalar(dtype, value), "constant"); }
 
 namespace {
 
@@ -151,7 +187,8 @@ void redirect(ir::Value* from, ir::Value* to, Inserter& at) {
 
 class Application {
  public:
-  Application(const Rule& rule, ir::Graph& graph, const Match& match, RuleReport& report) : rule_(rule), graph_(graph), match_(match), report_(report) {}
+  Application(const Rule& rule, ir::Graph& graph, const Match& match, const Target& target, RuleReport& report)
+      : rule_(rule), graph_(graph), match_(match), target_(target), report_(report) {}
 
   bool run(Miss& miss) {
     auto* root = match_.node(rule_.from[0]);
@@ -183,7 +220,7 @@ class Application {
 
  private:
   std::vector<ir::Value*> make(Inserter& at, const std::vector<ir::Value*>& exposed) {
-    if (rule_.make) return rule_.make(at, match_);
+    if (rule_.make) return rule_.make(at, match_, target_);
     Instantiate instantiate(at, match_);
     std::vector<ir::Value*> out;
     for (std::size_t i = 0; i < rule_.to.size(); ++i)
@@ -209,6 +246,7 @@ class Application {
   const Rule& rule_;
   ir::Graph& graph_;
   const Match& match_;
+  const Target& target_;
   RuleReport& report_;
 };
 
@@ -236,7 +274,7 @@ bool walk(const Rule& rule, ir::Graph& graph, const Target& target, RuleReport& 
     if (found) {
       const auto matched = [&](const ir::Node* n) { return std::ranges::any_of(found->nodes, [&](const auto& e) { return e.second == n; }); };
       while (anchor && matched(anchor)) anchor = anchor->previous();
-      applied = Application(rule, graph, *found, report).run(miss);
+      applied = Application(rule, graph, *found, target, report).run(miss);
     }
     if (!applied) remember(report, miss);
     any |= applied;
@@ -251,8 +289,10 @@ RuleReport apply(const Rule& rule, ir::Graph& graph, const Target& target) {
   RuleReport report;
   report.rule = rule.name;
   if (rule.when && !rule.when(target)) return report;
+  Target remembering = target;
+  remembering.memory = std::make_shared<std::map<const ir::Value*, std::any>>();
   // A rule whose result is again its pattern would never end; no sensible one needs this many rounds.
-  for (int round = 0; walk(rule, graph, target, report); ++round) expect(round < 100, "rule " + rule.name + " does not come to an end");
+  for (int round = 0; walk(rule, graph, remembering, report); ++round) expect(round < 100, "rule " + rule.name + " does not come to an end");
   std::erase_if(report.change_per_op, [](const auto& e) { return e.second == 0; });
   return report;
 }

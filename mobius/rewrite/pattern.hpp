@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -48,7 +49,7 @@ struct AttrSpec {
   AttrSpec(const char* v) : equals(ir::Attribute{std::string(v)}) {}
   AttrSpec(std::vector<std::int64_t> v) : equals(ir::Attribute{std::move(v)}) {}
   template <class V>
-  AttrSpec(const AttrVar<V>& v, std::optional<V> otherwise = {}) : var(v.name) {
+  AttrSpec(const AttrVar<V>& v, std::type_identity_t<std::optional<V>> otherwise = {}) : var(v.name) {
     if (otherwise) fallback = ir::Attribute{*otherwise};
   }
   std::optional<ir::Attribute> equals;

@@ -1,7 +1,9 @@
 // Rule and Match: see pattern.hpp for how a pattern is written.
 #pragma once
+#include <any>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +24,15 @@ struct Target {
   std::string role;  // "decoder", "vision", "embedding", "encoder"
   std::int64_t opset = 24;
   Padding padding = Padding::right;
+
+  // What conditions found out about values, kept for the other matches of the same application of a rule (a mask serves all layers).
+  template <class T, class F>
+  const T& remembered(const ir::Value* about, F&& find_out) const {
+    auto& slot = (*memory)[about];
+    if (!slot.has_value()) slot = T(find_out());
+    return std::any_cast<const T&>(slot);
+  }
+  std::shared_ptr<std::map<const ir::Value*, std::any>> memory = std::make_shared<std::map<const ir::Value*, std::any>>();  // looked up only
 };
 
 // What a pattern's parts were found to be.
@@ -54,7 +65,7 @@ Condition require(std::string what, std::function<bool(const Match&)> holds);
 
 // Makes the replacement by hand, for rules that compute: gets a place to insert nodes, returns one value per `from`.
 class Inserter;
-using Make = std::function<std::vector<ir::Value*>(Inserter&, const Match&)>;
+using Make = std::function<std::vector<ir::Value*>(Inserter&, const Match&, const Target&)>;
 
 struct Rule {
   std::string name;
@@ -72,9 +83,16 @@ class Inserter {
   ir::Graph& graph() { return graph_; }
   std::vector<ir::Value*> add(ir::OpName op, std::vector<ir::Value*> inputs, ir::Attributes attributes = {}, std::size_t results = 1);
   ir::Value* constant(ir::TensorPtr data, std::string_view hint = "constant");
+  // One result; an equal node that is already there before this place is taken instead of a second one.
+  ir::Value* shared(ir::OpName op, std::vector<ir::Value*> inputs, ir::Attributes attributes = {});
+  ir::Value* integers(const std::vector<std::int64_t>& values);  // int64 [n]; an equal one that is there already is taken
+  ir::Value* number(ir::DataType dtype, double value);           // a scalar, likewise
   const std::vector<ir::Node*>& added() const { return added_; }
 
  private:
+  std::vector<ir::Value*> add_in(const std::string& scope, ir::OpName op, std::vector<ir::Value*> inputs, ir::Attributes attributes, std::size_t results);
+  ir::Value* shared_constant(const ir::TensorPtr& data, const char* hint);
+
   ir::Graph& graph_;
   ir::Node* before_;
   std::string scope_;

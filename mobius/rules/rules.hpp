@@ -5,6 +5,7 @@
 namespace mobius::rules {
 
 rewrite::RuleGroup fused_matmul();  // MatMul(x, Transpose(w))  ⟶  FusedMatMul(x, w; transB)
+rewrite::RuleGroup gqa_fusion();    // Attention, RotaryEmbedding ⟶  GroupQueryAttention
 rewrite::RuleGroup skip_norm();     // RMSNorm(x + skip)        ⟶  SkipSimplifiedLayerNormalization
 
 }  // namespace mobius::rules

@@ -1,0 +1,222 @@
+// The samples on which masks and positions are tried, and what is expected of them.
+#include "mobius/rules/attention_mask.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "mobius/rules/sample_evaluation.hpp"
+
+namespace mobius::rules {
+namespace {
+
+using Row = std::vector<int>;  // 1: a token, 0: padding
+
+Row filled(std::int64_t tokens) { return Row(static_cast<std::size_t>(tokens), 1); }
+
+// A prompt whose rows are padded on the right; then one token more, and several, in rows that are full or have gaps.
+std::vector<Sample> right_padded() {
+  return {{0, 6, {{1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 0, 0}, {1, 0, 0, 0, 0, 0}}},
+          {5, 1, {{1, 1, 1, 1, 1, 1}, {1, 1, 0, 0, 0, 1}, {1, 1, 1, 1, 0, 1}}},
+          {3, 3, {{1, 1, 1, 1, 1, 1}, {1, 1, 0, 1, 1, 1}, {1, 1, 1, 1, 0, 0}}}};
+}
+
+std::vector<Sample> padded_anywhere() {
+  auto samples = right_padded();
+  samples.push_back({0, 4, {{0, 0, 1, 1}, {0, 1, 1, 1}, {1, 1, 1, 1}, {0, 1, 0, 1}}});
+  samples.push_back({3, 2, {{0, 1, 1, 1, 1}, {0, 0, 0, 1, 1}, {1, 0, 1, 0, 1}}});
+  return samples;
+}
+
+// One full row on each side of every threshold. What depends on lengths changes there, if anywhere.
+std::vector<Sample> around(const std::vector<std::int64_t>& thresholds) {
+  std::vector<Sample> samples;
+  for (const auto n : thresholds)
+    for (auto length = n; length <= n + 2; ++length) samples.push_back({length - 1, 1, {filled(length)}});
+  return samples;
+}
+
+std::string show(const Row& row) { return row.size() > 12 ? fmt::format("a row of {} tokens", row.size()) : fmt::format("mask [{}]", fmt::join(row, ", ")); }
+
+// ── masks ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+// The mask's elements on one sample.
+class Visible {
+ public:
+  Visible(const ops::Array* mask, bool is_causal, const Sample& sample) : mask_(mask), is_causal_(is_causal), sample_(sample) {}
+
+  // What is no yes or no (a bias), or can't be broadcast.
+  std::optional<std::string> problem() const {
+    if (!mask_) return std::nullopt;
+    const std::int64_t want[4] = {static_cast<std::int64_t>(sample_.rows.size()), 0, sample_.length, sample_.total()};
+    const auto& dims = mask_->dims;
+    if (dims.size() > 4) return fmt::format("the mask has rank {}", dims.size());
+    for (std::size_t i = 0; i < dims.size(); ++i) {
+      const auto axis = 4 - dims.size() + i;
+      if (axis != 1 && dims[i] != 1 && dims[i] != want[axis]) return fmt::format("the mask's dimension {} is {}, expected 1 or {}", i, dims[i], want[axis]);
+    }
+    if (mask_->dtype == ir::DataType::boolean) return std::nullopt;
+    for (const double v : mask_->values)
+      if (v != 0 && !(v <= -1e4)) return fmt::format("the mask adds {} to scores", v);
+    return std::nullopt;
+  }
+
+  bool operator()(std::size_t row, std::int64_t head, std::int64_t query, std::int64_t key) const {
+    if (is_causal_ && key > sample_.past + query) return false;
+    if (!mask_) return true;
+    const std::int64_t at[4] = {static_cast<std::int64_t>(row), head, query, key};
+    const auto& dims = mask_->dims;
+    std::size_t index = 0;
+    for (std::size_t i = 0; i < dims.size(); ++i) {
+      const auto axis = 4 - dims.size() + i;
+      index = index * static_cast<std::size_t>(dims[i]) + static_cast<std::size_t>(dims[i] == 1 ? 0 : at[axis]);
+    }
+    const double v = mask_->values[index];
+    return mask_->dtype == ir::DataType::boolean ? v != 0 : v == 0;
+  }
+
+  std::int64_t heads() const { return mask_ && mask_->dims.size() >= 3 ? mask_->dims[mask_->dims.size() - 3] : 1; }
+
+ private:
+  const ops::Array* mask_;
+  bool is_causal_;
+  const Sample& sample_;
+};
+
+class MaskTrial {
+ public:
+  explicit MaskTrial(const ir::Node& attention)
+      : mask_(attention.input(3)), is_causal_(attention.int_attribute("is_causal", 0) != 0), evaluation_(mask_, attention.input(0), attention.input(4)) {}
+
+  ir::Value* attention_mask() const { return evaluation_.attention_mask(); }
+  const std::vector<std::int64_t>& thresholds() const { return evaluation_.thresholds(); }
+
+  // Calls expected(visible) for each sample that the graph's fixed sizes allow.
+  template <class Check>
+  std::optional<std::string> each(const std::vector<Sample>& samples, Check&& check) {
+    for (const auto& wanted : samples) {
+      const auto sample = evaluation_.fitted(wanted);
+      if (!sample) continue;
+      std::optional<ops::Array> values;
+      if (mask_) {
+        auto result = evaluation_.run(*sample);
+        if (const auto* why = std::get_if<std::string>(&result)) return *why;
+        values = std::move(std::get<ops::Array>(result));
+      }
+      const Visible visible(values ? &*values : nullptr, is_causal_, *sample);
+      if (auto why = visible.problem()) return why;
+      if (auto why = check(*sample, visible)) return why;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  ir::Value* mask_;
+  bool is_causal_;
+  SampleEvaluation evaluation_;
+};
+
+// The window, as far as full rows show it: what the last query of each sees must be the last keys, as many as in all longer rows.
+class WindowSearch {
+ public:
+  std::optional<std::string> operator()(const Sample& sample, const Visible& visible) {
+    for (std::size_t row = 0; row < sample.rows.size(); ++row) {
+      if (std::ranges::find(sample.rows[row], 0) != sample.rows[row].end()) continue;
+      for (std::int64_t query = 0; query < sample.length; ++query) {
+        const auto own = sample.past + query;
+        std::int64_t seen = 0;
+        while (seen <= own && visible(row, 0, query, own - seen)) ++seen;
+        if (seen == 0) return fmt::format("{}: query {} does not see itself", show(sample.rows[row]), own);
+        if (seen == own + 1) longest_full_ = std::max(longest_full_, seen);
+        else if (!window) window = seen;
+        else if (*window != seen) return fmt::format("{}: query {} sees {} keys, another one {}", show(sample.rows[row]), own, seen, *window);
+      }
+    }
+    if (window && longest_full_ > *window) return fmt::format("one query sees {} keys, another one all of {}", *window, longest_full_);
+    return std::nullopt;
+  }
+  std::optional<std::int64_t> window;
+
+ private:
+  std::int64_t longest_full_ = 0;
+};
+
+// Distances may be counted in tokens or in cache slots: right-padded rows that are decoded have gaps, where the two differ, and both are
+// in use. Without a window there is no difference.
+std::optional<std::string> compare(const Sample& sample, const Visible& visible, std::optional<std::int64_t> window) {
+  for (std::size_t row = 0; row < sample.rows.size(); ++row) {
+    const auto& tokens = sample.rows[row];
+    const auto token = [&](std::int64_t slot) { return tokens[static_cast<std::size_t>(slot)] != 0; };
+    for (std::int64_t query = 0; query < sample.length; ++query) {
+      const auto own = sample.past + query;
+      if (!token(own)) continue;
+      std::int64_t tokens_since = 0;  // from key to query, the key included
+      for (auto key = sample.total() - 1; key >= 0; --key) {
+        if (key <= own) tokens_since += token(key);
+        const bool allowed = token(key) && key <= own;
+        const bool by_tokens = allowed && (!window || tokens_since <= *window), by_slots = allowed && (!window || own - key < *window);
+        for (std::int64_t head = 0; head < visible.heads(); ++head) {
+          const bool sees = visible(row, head, query, key);
+          if (sees != by_tokens && sees != by_slots) return fmt::format("{}: query {} {} key {}", show(tokens), own, sees ? "sees" : "does not see", key);
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::variant<CausalMask, std::string> causal_mask(const ir::Node& attention) {
+  MaskTrial trial(attention);
+  WindowSearch search;
+  auto samples = right_padded();
+  std::ranges::move(around(trial.thresholds()), std::back_inserter(samples));
+  if (auto why = trial.each(samples, search)) return *why;
+  if (search.window) samples.push_back({*search.window, 3, {filled(*search.window + 3)}});
+  if (!trial.attention_mask())
+    for (auto& s : samples) s.rows = {filled(s.total())};
+  if (auto why = trial.each(samples, [&](const Sample& s, const Visible& v) { return compare(s, v, search.window); })) return *why;
+  return CausalMask{trial.attention_mask(), search.window};
+}
+
+std::variant<ir::Value*, std::string> mask_without_lookahead(const ir::Node& attention) {
+  MaskTrial trial(attention);
+  const auto why = trial.each(padded_anywhere(), [](const Sample& sample, const Visible& visible) -> std::optional<std::string> {
+    for (std::size_t row = 0; row < sample.rows.size(); ++row)
+      for (std::int64_t query = 0; query < sample.length; ++query)
+        for (auto key = sample.past + query + 1; key < sample.total(); ++key)
+          for (std::int64_t head = 0; head < visible.heads(); ++head)
+            if (sample.rows[row][static_cast<std::size_t>(sample.past + query)] && visible(row, head, query, key))
+              return fmt::format("{}: query {} sees key {}", show(sample.rows[row]), sample.past + query, key);
+    return std::nullopt;
+  });
+  if (why) return *why;
+  if (!trial.attention_mask()) return "the mask does not tell where padding is";
+  return trial.attention_mask();
+}
+
+std::optional<std::string> positions_skip(ir::Value* positions, const ir::Node& attention) {
+  SampleEvaluation evaluation(positions, attention.input(0), attention.input(4));
+  auto samples = right_padded();
+  std::ranges::move(around(evaluation.thresholds()), std::back_inserter(samples));
+  for (const auto& wanted : samples) {
+    const auto sample = evaluation.fitted(wanted);
+    if (!sample) continue;
+    const auto result = evaluation.run(*sample);
+    if (const auto* why = std::get_if<std::string>(&result)) return *why;
+    const auto& found = std::get<ops::Array>(result);
+    const auto rows = static_cast<std::int64_t>(sample->rows.size());
+    if (found.dims != ir::Dims{rows, sample->length}) return "positions are not [batch, new tokens]";
+    for (std::size_t row = 0; row < sample->rows.size(); ++row)
+      for (std::int64_t query = 0; query < sample->length; ++query) {
+        if (!sample->rows[row][static_cast<std::size_t>(sample->past + query)]) continue;
+        const auto position = found.values[row * static_cast<std::size_t>(sample->length) + static_cast<std::size_t>(query)];
+        const auto want = sample->ordinal(row, sample->past + query);
+        if (position != static_cast<double>(want)) return fmt::format("{}: token {} has position {}", show(sample->rows[row]), want, position);
+      }
+  }
+  return std::nullopt;
+}
+
+}  // namespace mobius::rules

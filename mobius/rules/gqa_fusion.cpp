@@ -1,0 +1,199 @@
+//   Attention(q, k, v, mask, past)   ⟶   GroupQueryAttention(q, k, v, past, seqlens_k, total_sequence_length)
+//   q = RotaryEmbedding(q'), k = RotaryEmbedding(k')  then goes inside (do_rotary).
+//
+// The kernel attends causally over the tokens of each row, whose number it is told: so the mask must say just that (see
+// attention_mask.hpp), and padding may stand on the right only. With Padding::any the mask goes along as a bias instead, and rope stays
+// outside, where it reads every token's own position.
+#include <fmt/format.h>
+
+#include "mobius/rules/attention_mask.hpp"
+#include "mobius/rules/rules.hpp"
+
+namespace mobius::rules {
+using namespace rewrite;
+
+namespace {
+
+using ir::DataType;
+using Why = std::optional<std::string>;
+
+ir::OpName gqa_op() { return {ops::microsoft, "GroupQueryAttention"}; }
+
+// ── may the kernel do it? ────────────────────────────────────────────────────────────────────────────────────────────────
+
+std::optional<std::int64_t> head_size(const ir::Value* past) { return past->rank() == 4u ? (*past->shape())[3].as_static() : std::nullopt; }
+
+Why sizes_do_not_fit(const ir::Node& attention, const Target& t) {
+  const auto key = head_size(attention.input(4)), value = head_size(attention.input(5));
+  if (!key || !value) return "the head size is not known";
+  if (*key != *value) return fmt::format("key heads have size {}, value heads {}", *key, *value);
+  if (*key % t.ep.gqa_head_size_multiple != 0) return fmt::format("the head size {} is no multiple of {}", *key, t.ep.gqa_head_size_multiple);
+  for (std::size_t i = 0; i < 3; ++i)
+    if (attention.input(i)->rank() != 3u) return attention.input(i)->name + " is not [batch, sequence, heads * size]";
+  if (!t.ep.gqa_dtypes.contains(attention.input(0)->dtype())) return fmt::format("the kernel does not run {}", ir::onnx_name(attention.input(0)->dtype()));
+  if (attention.float_attribute("softcap", 0) != 0 && !t.ep.supports_gqa_softcap) return "the kernel has no softcap";
+  return std::nullopt;
+}
+
+const std::variant<CausalMask, std::string>& meaning(const ir::Node& attention, const Target& t) {
+  // Without a mask the node itself says what is seen.
+  return t.remembered<std::variant<CausalMask, std::string>>(attention.input(3) ? attention.input(3) : attention.output(),
+                                                             [&] { return causal_mask(attention); });
+}
+
+using PaddingMask = std::variant<ir::Value*, std::string>;
+const PaddingMask& padding_mask(const ir::Node& attention, const Target& t) {
+  return t.remembered<PaddingMask>(attention.input(3), [&] { return mask_without_lookahead(attention); });
+}
+
+Why mask_does_not_fit(const ir::Node& attention, const Target& t) {
+  if (t.padding == Padding::any) {
+    if (!t.ep.supports_gqa_attention_bias) return "the kernel has no attention_bias, so it can't take padding on any side";
+    if (!attention.input(3)) return "there is no mask that tells where padding is";
+    const auto* why = std::get_if<std::string>(&padding_mask(attention, t));
+    return why ? Why("the mask is not causal: " + *why) : std::nullopt;
+  }
+  const auto& found = meaning(attention, t);
+  if (const auto* why = std::get_if<std::string>(&found)) return "the mask is not causal with padding: " + *why;
+  if (std::get<CausalMask>(found).window && !t.ep.supports_gqa_window) return "the kernel has no window";
+  return std::nullopt;
+}
+
+// ── what the kernel is told ──────────────────────────────────────────────────────────────────────────────────────────────
+
+// Shared by all layers: they hang on the same mask.
+struct Lengths {
+  ir::Value *seqlens_k, *total;  // int32 [batch], tokens of each row less one; int32 [1], slots
+};
+
+ir::Attributes to_int32() { return {{"to", static_cast<std::int64_t>(DataType::int32)}}; }
+ir::Value* dimension(Inserter& at, ir::Value* of, std::int64_t axis) { return at.shared({"", "Shape"}, {of}, {{"start", axis}, {"end", axis + 1}}); }
+
+// Dimension `axis` of a layer's value, read from a graph input that has the same: all layers then share it.
+ir::Value* shared_dimension(Inserter& at, ir::Value* of, std::size_t axis) {
+  const auto& dim = (*of->shape())[axis];
+  for (auto* input : at.graph().inputs())
+    for (std::size_t i = 0; i < input->rank().value_or(0); ++i)
+      if ((*input->shape())[i] == dim) return dimension(at, input, static_cast<std::int64_t>(i));
+  return dimension(at, of, static_cast<std::int64_t>(axis));
+}
+
+ir::Value* total_slots(Inserter& at, const ir::Node& attention, ir::Value* mask) {
+  auto* count =
+      mask ? dimension(at, mask, 1) : at.shared({"", "Add"}, {shared_dimension(at, attention.input(4), 2), shared_dimension(at, attention.input(0), 1)});
+  return at.shared({"", "Cast"}, {count}, to_int32());
+}
+
+// Tokens are counted by the mask.
+Lengths counted(Inserter& at, const ir::Node& attention, ir::Value* mask) {
+  auto* ones = mask->dtype() == DataType::int32 ? mask : at.shared({"", "Cast"}, {mask}, to_int32());
+  auto* tokens = at.shared({"", "ReduceSum"}, {ones, at.integers({1})}, {{"keepdims", std::int64_t{0}}});
+  return {at.shared({"", "Sub"}, {tokens, at.number(DataType::int32, 1)}), total_slots(at, attention, mask)};
+}
+
+// Every slot counts as a token: there is no mask, or a bias tells which ones do.
+Lengths all_slots(Inserter& at, const ir::Node& attention, ir::Value* mask) {
+  auto* total = total_slots(at, attention, mask);
+  auto* last = at.shared({"", "Sub"}, {total, at.number(DataType::int32, 1)});
+  auto* batch = mask ? dimension(at, mask, 0) : shared_dimension(at, attention.input(0), 0);
+  return {at.shared({"", "Expand"}, {last, batch}), total};
+}
+
+// The mask as numbers to add. The lowest one, not −∞: a row that sees nothing (a query that is padding) must not become NaN.
+ir::Value* bias_of(Inserter& at, ir::Value* mask, DataType dtype) {
+  auto* lowest = at.number(dtype, dtype == DataType::float16 ? -65504.0 : -3.3895313892515355e38);  // fits bfloat16 too
+  if (mask->dtype() == DataType::boolean) return at.shared({"", "Where"}, {mask, at.number(dtype, 0), lowest});
+  return at.shared({"", "Max"}, {mask, lowest});
+}
+
+std::vector<ir::Value*> make_gqa(Inserter& at, const ir::Node& attention, const Target& t) {
+  const auto& in = attention.inputs();
+  ir::Attributes attributes{{"num_heads", attention.int_attribute("q_num_heads", 0)}, {"kv_num_heads", attention.int_attribute("kv_num_heads", 0)}};
+  for (const auto* name : {"scale", "softcap"})
+    if (attention.float_attribute(name, 0) != 0) attributes[name] = attention.float_attribute(name, 0);
+
+  std::vector<ir::Value*> operands{in[0], in[1], in[2], in[4], in[5]};
+  if (t.padding == Padding::any) {
+    const auto lengths = all_slots(at, attention, std::get<ir::Value*>(padding_mask(attention, t)));
+    operands.insert(operands.end(), {lengths.seqlens_k, lengths.total, nullptr, nullptr, nullptr, bias_of(at, in[3], in[0]->dtype())});
+  } else {
+    const auto& mask = std::get<CausalMask>(meaning(attention, t));
+    const auto lengths = mask.attention_mask ? counted(at, attention, mask.attention_mask) : all_slots(at, attention, nullptr);
+    operands.insert(operands.end(), {lengths.seqlens_k, lengths.total});
+    if (mask.window) attributes["local_window_size"] = *mask.window;
+  }
+  return at.add(gqa_op(), std::move(operands), std::move(attributes), 3);
+}
+
+Rule fuse_attention(bool with_mask) {
+  const auto [q, k, v, mask, past_key, past_value] = vars("q", "k", "v", "mask", "past_key", "past_value");
+  const auto results = attention(q, k, v, with_mask ? Pat::Arg(mask) : Pat::Arg(), past_key, past_value,
+                                 {{"q_num_heads", attr<std::int64_t>("q_num_heads")},
+                                  {"kv_num_heads", attr<std::int64_t>("kv_num_heads")},
+                                  {"is_causal", attr<std::int64_t>("is_causal")},
+                                  {"softcap", attr<float>("softcap")},
+                                  {"scale", {attr<float>("scale"), 0.0f}}});
+  const auto y = results[0];
+  return {.name = "GQAFusion",
+          .from = {results[0], results[1], results[2]},
+          .where = {{[=](const Match& m, const Target& t) { return sizes_do_not_fit(*m.node(y), t); }},
+                    {[=](const Match& m, const Target& t) { return mask_does_not_fit(*m.node(y), t); }}},
+          .when = [](const Target& t) { return t.role == "decoder" && t.ep.gqa_dtypes.contains(t.dtype); },
+          .make = [=](Inserter& at, const Match& m, const Target& t) { return make_gqa(at, *m.node(y), t); }};
+}
+
+// ── rope goes inside ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+AttrArgs<Pat> any_rotation(std::string_view whose) {
+  const auto name = [&](const char* what) { return std::string(whose) + what; };
+  return {{"interleaved", attr<std::int64_t>("interleaved")},
+          {"rotary_embedding_dim", attr<std::int64_t>("rotary_embedding_dim")},
+          {"num_heads", attr<std::int64_t>(name("_heads"))}};
+}
+
+Why rope_does_not_fit(const ir::Node& gqa, const ir::Value* cos, ir::Value* positions, std::int64_t rotary_dim, const Target& t) {
+  const auto size = head_size(gqa.input(3));
+  const auto columns = cos->rank() == 2u ? (*cos->shape())[1].as_static() : std::nullopt;
+  if (!size || !columns) return "the rope table is not [positions, columns]";
+  if (*size % t.ep.gqa_rotary_head_size_multiple != 0)
+    return fmt::format("rope inside takes head sizes that are multiples of {}, not {}", t.ep.gqa_rotary_head_size_multiple, *size);
+  if (*columns % t.ep.gqa_rotary_table_multiple != 0)
+    return fmt::format("the rope table has {} columns, no multiple of {}", *columns, t.ep.gqa_rotary_table_multiple);
+  if (2 * *columns > *size || (rotary_dim != 0 && rotary_dim != 2 * *columns)) return "the rope table does not fit the rotated channels";
+  if (gqa.input(10)) return "with any padding each token's own position counts";
+  auto why = t.remembered<Why>(positions, [&] { return positions_skip(positions, gqa); });
+  if (why) return "positions do not number the tokens: " + *why;
+  return std::nullopt;
+}
+
+Rule absorb_rope() {
+  const auto [q, k, v, past_key, past_value, seqlens, total, cos, sin, positions] =
+      vars("q", "k", "v", "past_key", "past_value", "seqlens_k", "total", "cos", "sin", "positions");
+  const auto rotated_q = rotary_embedding(q, cos, sin, positions, any_rotation("q"));
+  const auto rotated_k = rotary_embedding(k, cos, sin, positions, any_rotation("k"));
+  const auto results = ops::many<3, Pat>(gqa_op(), {rotated_q, rotated_k, v, past_key, past_value, seqlens, total},
+                                         {{"num_heads", attr<std::int64_t>("num_heads")},
+                                          {"kv_num_heads", attr<std::int64_t>("kv_num_heads")},
+                                          {"scale", {attr<float>("scale"), 0.0f}},
+                                          {"softcap", {attr<float>("softcap"), 0.0f}},
+                                          {"local_window_size", {attr<std::int64_t>("window"), std::int64_t{-1}}}});
+  const auto y = results[0];
+  const auto rotary_dim = attr<std::int64_t>("rotary_embedding_dim"), interleaved = attr<std::int64_t>("interleaved");
+  return {.name = "FuseRoPE",
+          .from = {results[0], results[1], results[2]},
+          .where = {{[=](const Match& m, const Target& t) { return rope_does_not_fit(*m.node(y), m[cos], m[positions], *m.attribute(rotary_dim), t); }}},
+          .when = [](const Target& t) { return t.ep.supports_fused_rope && t.padding == Padding::right; },
+          .make =
+              [=](Inserter& at, const Match& m, const Target&) {
+                auto attributes = m.node(y)->attributes;
+                attributes["do_rotary"] = std::int64_t{1};
+                if (*m.attribute(interleaved) != 0) attributes["rotary_interleaved"] = std::int64_t{1};
+                return at.add(gqa_op(), {m[q], m[k], m[v], m[past_key], m[past_value], m[seqlens], m[total], m[cos], m[sin]}, std::move(attributes), 3);
+              }};
+}
+
+}  // namespace
+
+RuleGroup gqa_fusion() { return {"GQAFusion", {fuse_attention(true), fuse_attention(false)}, {absorb_rope()}}; }
+
+}  // namespace mobius::rules
