@@ -10,6 +10,7 @@
 #include "cli/command.hpp"
 #include "cli/format.hpp"
 #include "mobius/base/error.hpp"
+#include "mobius/base/terminal.hpp"
 #include "mobius/package/version.hpp"
 
 namespace mobius::cli {
@@ -27,6 +28,15 @@ CLI::Validator choice(const std::vector<std::string>& choices, const std::functi
           ""};
 }
 
+// The library takes -1 for the largest number there is.
+CLI::Validator whole_number() {
+  return {[](std::string& value) {
+            const bool is_number = !value.empty() && value.size() <= 6 && value.find_first_not_of("0123456789") == value.npos;
+            return is_number ? std::string() : "found '" + value + "', expected a number from 0 to 999999";
+          },
+          ""};
+}
+
 void add_option(CLI::App& app, const Option& option) {
   CLI::Option* added = std::visit(
       [&](auto* into) -> CLI::Option* {
@@ -35,6 +45,8 @@ void add_option(CLI::App& app, const Option& option) {
         else return app.add_option(option.names, *into, option.help)->allow_extra_args(false);
       },
       option.into);
+  if (!option.value.empty()) added->type_name(option.value);
+  if (std::holds_alternative<std::size_t*>(option.into)) added->check(whole_number());
   if (!option.choices.empty() || option.also_takes) added->check(choice(option.choices, option.also_takes));
 }
 
@@ -50,16 +62,24 @@ void add_command(CLI::App& program, const Command& command) {
   for (const auto& option : command.options) add_option(*app, option);
 }
 
+// Unlike fmt::print, which throws where nobody can read: the exit code says it all the same.
+void print_error(const std::string& text) { std::fputs(text.c_str(), stderr); }
+
 int usage_error(std::string_view message, const Command* command) {
   const std::string name = command ? "mobius " + command->name : "mobius";
-  fmt::print(stderr, "mobius: error: {}\nSee '{} --help'.\n", printable(message), name);
+  print_error(fmt::format("mobius: error: {}\nSee '{} --help'.\n", printable(message), name));
   return 2;
 }
 
 int failure(std::string_view message, int code) {
-  fmt::print(stderr, "mobius: error: {}\n", printable(message));
+  print_error(fmt::format("mobius: error: {}\n", printable(message)));
   return code;
 }
+
+constexpr const char* no_output = "cannot write to standard output";
+
+// Printing throws when its stream fails, with a message that names none.
+std::string reason_of(const std::exception& e) { return std::ferror(stdout) ? no_output : e.what(); }
 
 int run_command(const Command& command) try {
   catch_signals();
@@ -71,7 +91,7 @@ int run_command(const Command& command) try {
 } catch (const std::bad_alloc&) {
   return failure("out of memory", 1);
 } catch (const std::exception& e) {
-  return failure(e.what(), 1);
+  return failure(reason_of(e), 1);
 }
 
 const Command* chosen_command(const CLI::App& program, const std::vector<Command>& all) {
@@ -88,9 +108,7 @@ std::string names_of(const std::vector<Command>& all) {
   return one_of(names);
 }
 
-}  // namespace
-
-int run(int argc, char** argv) {
+int parse_and_run(int argc, char** argv) {
   const auto all = commands();
   if (argc > 1 && argv[1][0] != '-') {
     const std::string first = argv[1];
@@ -119,12 +137,23 @@ int run(int argc, char** argv) {
   }
   const auto* command = chosen_command(program, all);
   if (!command) {
-    fmt::print(stderr, "{}", help_of_program(all));
+    print_error(help_of_program(all));
     return 2;
   }
-  const int code = run_command(*command);
-  if (std::fflush(stdout) != 0 && code == 0) return failure("cannot write to standard output", 1);
-  return code;
+  return run_command(*command);
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  keep_standard_streams_apart();
+  try {
+    const int code = parse_and_run(argc, argv);
+    const bool written = std::fflush(stdout) == 0 && !std::ferror(stdout);
+    return written || code != 0 ? code : failure(no_output, 1);
+  } catch (const std::exception& e) {  // of help and version, which run no command
+    return failure(reason_of(e), 1);
+  }
 }
 
 }  // namespace mobius::cli

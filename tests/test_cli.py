@@ -210,7 +210,9 @@ def test_values_outside_a_listed_set(mobius, model, tmp_path, arguments, found, 
 
 @pytest.mark.parametrize("arguments,expected", [
     (["build"], "MODEL is missing"), (["build", "{model}"], "output folder is missing"), (["build", "{model}", "a", "-o", "b"], "given twice"),
-    (["build", "{model}", "a", "b"], "b"), (["build", "{model}", "a", "--frobnicate"], "--frobnicate"), (["build", "{model}", "a", "--threads", "many"], "many"),
+    (["build", "{model}", "a", "b"], "b"), (["build", "{model}", "a", "--frobnicate"], "--frobnicate"), (["build", "{model}", "a", "--threads", "many"], "found 'many'"),
+    (["build", "{model}", "a", "--threads", "-1"], "found '-1'"), (["build", "{model}", "a", "--threads", "99999999999999999999"], "--threads"),
+    (["build", "{model}", "a", "--ep"], "NAME"),
     (["build", "--model", "x", "--config", "y", "out"], "one of them"), (["build", "{model}", "a", "--max-shard-size", "5GB"], "--external-data safetensors"),
     (["build", "{model}", "a", "--external-data", "safetensors", "--max-shard-size", "huge"], "huge"), (["list"], "KIND"), (["list", "colours"], "models"),
     (["frobnicate"], "build"), (["info"], "WHAT"), (["completion", "tcsh"], "bash"), (["build", "{model}", "a", "--dtype"], "--dtype"),
@@ -236,10 +238,31 @@ def test_help_and_version(mobius):
         assert max(map(len, result.stdout.splitlines())) <= 120
 
 
-def test_closed_standard_output_is_a_failure(model):
+@pytest.mark.parametrize("arguments", [["list", "models"], ["man"], ["completion", "zsh"], ["--help"], ["build", "--help"], ["--version"], ["build", "{model}", "{out}"]])
+@pytest.mark.parametrize("where", ["full", "closed"])
+def test_standard_output_that_cant_be_written_is_a_failure(model, tmp_path, arguments, where):
+    command = [PROGRAM, *(a.format(model=model, out=tmp_path / "out") for a in arguments)]
     with open("/dev/full", "w") as full:
-        result = subprocess.run([PROGRAM, "list", "models"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert result.returncode == 1 and "standard output" in result.stderr
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+                                preexec_fn=(lambda: os.close(1)) if where == "closed" else None)
+    assert result.returncode == 1 and result.stderr == "mobius: error: cannot write to standard output\n"
+
+
+@pytest.mark.parametrize("arguments,code", [(["build"], 2), ([], 2), (["build", "nowhere", "out"], 1)])
+@pytest.mark.parametrize("where", ["full", "closed"])
+def test_the_exit_code_holds_when_nobody_reads_the_message(arguments, code, where):
+    with open("/dev/full", "w") as full:
+        result = subprocess.run([PROGRAM, *arguments], stderr=full, stdout=subprocess.DEVNULL, check=False,
+                                preexec_fn=(lambda: os.close(2)) if where == "closed" else None)
+    assert result.returncode == code
+
+
+def test_closed_streams_take_no_file_s_place(mobius, tmp_path):
+    model = make_checkpoint(tmp_path / "model", {"torch_dtype": "bfloat16"}, "BF16")  # building says that the dtype changes
+    assert mobius("build", model, tmp_path / "expected", "--quiet").returncode == 0
+    result = subprocess.run([PROGRAM, "build", model, tmp_path / "out", "--trace"], preexec_fn=lambda: os.closerange(0, 3), check=False)
+    assert result.returncode == 1
+    assert snapshot(tmp_path / "out") == snapshot(tmp_path / "expected")
 
 
 # ── completions and the manual page ──────────────────────────────────────────────────────────────────────────────────────

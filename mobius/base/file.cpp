@@ -62,6 +62,16 @@ int open_retrying(const fs::path& path, int flags, mode_t mode = 0) {
   return fd;
 }
 
+// Opens for reading, without waiting: opening a pipe that nobody writes would block for ever.
+int open_regular(const fs::path& path, struct stat& info) {
+  Descriptor fd(open_retrying(path, O_RDONLY | O_NONBLOCK));
+  if (fd.get() < 0) fail_io(path, "cannot open", errno);
+  if (::fstat(fd.get(), &info) != 0) fail_io(path, "cannot open", errno);
+  if (S_ISDIR(info.st_mode)) fail(ErrorKind::io, "{}: is a folder, expected a file", path.string());
+  if (!S_ISREG(info.st_mode)) fail(ErrorKind::io, "{}: is not a regular file", path.string());
+  return fd.release();
+}
+
 void write_fully(int fd, const fs::path& path, std::uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
@@ -97,13 +107,8 @@ int reserve(int fd, std::uint64_t size) {
 // ── MappedFile ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 std::shared_ptr<const MappedFile> MappedFile::open(const fs::path& path) {
-  // Without waiting: opening a pipe that nobody writes would block for ever.
-  Descriptor fd(open_retrying(path, O_RDONLY | O_NONBLOCK));
-  if (fd.get() < 0) fail_io(path, "cannot open", errno);
   struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) fail_io(path, "cannot open", errno);
-  if (S_ISDIR(info.st_mode)) fail(ErrorKind::io, "{}: is a folder, expected a file", path.string());
-  if (!S_ISREG(info.st_mode)) fail(ErrorKind::io, "{}: is not a regular file", path.string());
+  Descriptor fd(open_regular(path, info));
 
   std::shared_ptr<MappedFile> file(new MappedFile);
   file->path_ = path;
@@ -228,15 +233,12 @@ void OutputFile::close() {
 // ── small files and the rest ─────────────────────────────────────────────────────────────────────────────────────────────
 
 std::string read_text_file(const fs::path& path, std::uint64_t max_size) {
-  const Descriptor fd(open_retrying(path, O_RDONLY));
-  if (fd.get() < 0) fail_io(path, "cannot open", errno);
-  std::string text;
   struct stat info {};
-  if (::fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode)) {
-    const auto size = static_cast<std::uint64_t>(info.st_size);
-    if (size > max_size) fail(ErrorKind::corrupt_file, "{}: has {} bytes, expected at most {}", path.string(), size, max_size);
-    text.reserve(static_cast<std::size_t>(size));
-  }
+  const Descriptor fd(open_regular(path, info));
+  std::string text;
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  if (size > max_size) fail(ErrorKind::corrupt_file, "{}: has {} bytes, expected at most {}", path.string(), size, max_size);
+  text.reserve(static_cast<std::size_t>(size));
   std::vector<char> buffer(64 << 10);
   while (true) {
     const ssize_t n = ::read(fd.get(), buffer.data(), buffer.size());

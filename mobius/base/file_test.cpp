@@ -155,7 +155,9 @@ TEST_F(File, TextFiles) {
   write_text_file(folder_ / "a", "short");
   EXPECT_EQ(read_text_file(folder_ / "a"), "short");
   EXPECT_EQ(error_of([&] { read_text_file(folder_ / "a", 4); }).first, ErrorKind::corrupt_file);
-  EXPECT_EQ(error_of([&] { read_text_file("/dev/zero", 1000); }).first, ErrorKind::corrupt_file);
+  EXPECT_EQ(error_of([&] { read_text_file("/dev/zero", 1000); }).first, ErrorKind::io);
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(error_of([&] { read_text_file(folder_ / "pipe"); }).first, ErrorKind::io);  // and doesn't wait for a writer
   EXPECT_EQ(error_of([&] { read_text_file(folder_ / "b"); }).first, ErrorKind::not_found);
   EXPECT_EQ(error_of([&] { read_text_file(folder_); }).first, ErrorKind::io);
   EXPECT_EQ(error_of([&] { write_text_file(folder_ / "no" / "b", "x"); }).first, ErrorKind::io);

@@ -2,6 +2,7 @@
 #include "mobius/base/terminal.hpp"
 
 #if defined(__unix__) || defined(__APPLE__)
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 #endif
@@ -22,6 +23,15 @@ int terminal_width([[maybe_unused]] std::FILE* stream) {
   if (::ioctl(::fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
 #endif
   return 80;
+}
+
+void keep_standard_streams_apart() {
+#if defined(__unix__) || defined(__APPLE__)
+  // The lowest free number is taken, which is this one: those below are open by now.
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
+    if (::fcntl(stream, F_GETFD) < 0 && ::open("/dev/null", O_RDONLY) < 0) return;
+  }
+#endif
 }
 
 }  // namespace mobius

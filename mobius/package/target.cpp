@@ -114,6 +114,8 @@ fs::path checked_target(const fs::path& folder, const std::vector<fs::path>& sou
   std::error_code error;
   const auto status = fs::status(target, error);
   if (fs::exists(status) && !fs::is_directory(status)) fail(ErrorKind::invalid_argument, "{} is a file, expected a folder or nothing there", target.string());
+  if (!fs::exists(status) && fs::is_symlink(fs::symlink_status(target, error)))
+    fail(ErrorKind::invalid_argument, "{} is a link that leads nowhere, expected a folder or nothing there", target.string());
   check_writable(target);
   if (!fs::exists(status)) return target;
 
