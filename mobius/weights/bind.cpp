@@ -3,10 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
 #include <set>
 #include <unordered_set>
 
 #include "mobius/base/error.hpp"
+#include "mobius/base/parallel.hpp"
+#include "mobius/ir/recipe.hpp"
 
 namespace mobius::weights {
 namespace {
@@ -44,6 +48,24 @@ bool is_weight_dtype(ir::DataType type) {
   return type == float32 || type == float16 || type == bfloat16 || type == float64;
 }
 
+// Whether two tensors of equal dims hold the same weights once they are of this dtype.
+bool are_equal(const ir::TensorPtr& a, const ir::TensorPtr& b, ir::DataType dtype) {
+  constexpr std::uint64_t chunk = 1 << 20;
+  const bool as_they_are = a->dtype() == b->dtype();
+  const auto x = as_they_are ? a : ir::cast(a, dtype), y = as_they_are ? b : ir::cast(b, dtype);
+  const std::uint64_t size = x->byte_size();
+  std::atomic<bool> equal = true;
+  parallel_for(static_cast<std::size_t>((size + chunk - 1) / chunk), [&](std::size_t i) {
+    if (!equal) return;
+    const std::uint64_t offset = i * chunk;
+    std::vector<std::byte> left(static_cast<std::size_t>(std::min(chunk, size - offset))), right(left.size());
+    x->read(offset, left);
+    y->read(offset, right);
+    if (left != right) equal = false;
+  });
+  return equal;
+}
+
 class Binder {
  public:
   Binder(const Checkpoint& checkpoint, const BindOptions& options) : checkpoint_(checkpoint), options_(options) {}
@@ -69,9 +91,12 @@ class Binder {
  private:
   bool bind(const ir::Placeholder& leaf) {
     const std::string* stored = nullptr;
+    std::vector<std::string> copies;
     for (const auto& name : leaf.names()) {
       if (!checkpoint_.contains(name)) continue;
-      if (!stored) stored = &name;
+      if (stored && is_excused(name)) continue;
+      if (stored) copies.push_back(name);
+      else stored = &name;
       used_.insert(name);
     }
     if (!stored) return complain(fmt::format("{} is not in {}", fmt::join(leaf.names(), " or "), place()));
@@ -85,6 +110,14 @@ class Binder {
     if (source->dims() != leaf.dims()) return complain(*stored, shape_text(source->dims()), shape_text(leaf.dims()));
     if (ir::is_floating_point(leaf.dtype()) && !is_weight_dtype(source->dtype())) {
       return complain(*stored, ir::short_name(source->dtype()), "f32, f16 or bf16");
+    }
+    for (const auto& copy : copies) {
+      const auto other = checkpoint_.find(copy);
+      if (other->dims() == leaf.dims() && is_weight_dtype(other->dtype()) && are_equal(source, other, leaf.dtype())) continue;
+      return complain(
+          fmt::format("{} differs from {}, although the config says that they are one (tie_word_embeddings); "
+                      "set that to false, or take {} alone with --ignore-extra {}",
+                      copy, *stored, *stored, copy));
     }
     leaf.bind(std::move(source));
     return true;

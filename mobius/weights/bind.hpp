@@ -6,6 +6,7 @@
 //   missing      model.layers.3.mlp.up_proj.weight is not in model.safetensors
 //   wrong shape  model.layers.3.self_attn.q_proj.weight is [4096, 4096], expected [4096, 2048] (model-00002-of-00004.safetensors)
 //   wrong dtype  model.norm.weight is i32, expected f32, f16 or bf16 (model.safetensors)
+//   contradiction lm_head.weight differs from model.embed_tokens.weight, although the config says that they are one
 //   extra        model.layers.3.self_attn.rotary.phase is in the checkpoint but unused (--ignore-extra GLOB to allow it)
 #pragma once
 #include <string>
@@ -27,7 +28,8 @@ struct BindReport {
   std::vector<std::string> ignored;  // extra tensors that a glob excuses, sorted
 };
 
-// A parameter whose second name (a tied head) is stored as well takes the first; the other then counts as used.
+// A parameter whose second name (a tied head) is stored as well takes the first. The other must hold the same: which of them a model
+// with two was trained on, nobody can tell. A glob of the user excuses it.
 BindReport bind_weights(const std::vector<ir::Model*>& models, const Checkpoint& checkpoint, const BindOptions& options = {});
 
 // All placeholders that a model's initializers are made from, also those of subgraphs, in graph order, each once.

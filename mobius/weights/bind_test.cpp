@@ -21,8 +21,8 @@ struct Stored {
   ir::Dims dims;
 };
 
-// Writes a safetensors file in which all weights are zero.
-Checkpoint checkpoint_of(const std::vector<Stored>& tensors) {
+// Writes a safetensors file in which all weights are zero, but for the last byte where `ends_otherwise`.
+Checkpoint checkpoint_of(const std::vector<Stored>& tensors, bool ends_otherwise = false) {
   std::string header = "{";
   std::uint64_t end = 0;
   for (const auto& t : tensors) {
@@ -38,7 +38,9 @@ Checkpoint checkpoint_of(const std::vector<Stored>& tensors) {
   for (std::size_t i = 0; i < 8; ++i) bytes[i] = static_cast<char>(header.size() >> (8 * i) & 255);
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
   const fs::path path = fs::path(testing::TempDir()) / fmt::format("bind_{}.safetensors", test->name());
-  write_text_file(path, bytes + header + std::string(end, '\0'));
+  std::string data(end, '\0');
+  if (ends_otherwise) data.back() = 0x40;
+  write_text_file(path, bytes + header + data);
   return Checkpoint::open(path);
 }
 
@@ -104,6 +106,22 @@ TEST(BindWeights, TakesATiedWeightUnderEitherName) {
 TEST(BindWeights, BothNamesOfATiedWeightCountAsUsed) {
   auto model = model_of({weight({"embed.weight", "lm_head.weight"}, {3, 2})});
   EXPECT_EQ(error_of(model, checkpoint_of({{"embed.weight", "F32", {3, 2}}, {"lm_head.weight", "F32", {3, 2}}})), "no error");
+}
+
+TEST(BindWeights, BothNamesOfATiedWeightMustHoldTheSame) {
+  const auto tied = [] { return model_of({weight({"embed.weight", "lm_head.weight"}, {1000, 500})}); };
+  auto model = tied();
+  const std::vector<Stored> both = {{"embed.weight", "F32", {1000, 500}}, {"lm_head.weight", "F32", {1000, 500}}};
+  EXPECT_EQ(error_of(model, checkpoint_of(both)), "no error");
+  EXPECT_THAT(error_of(model, checkpoint_of(both, true)), HasSubstr("lm_head.weight differs from embed.weight"));
+  // Equal once converted, and of another shape.
+  EXPECT_EQ(error_of(model, checkpoint_of({both[0], {"lm_head.weight", "F16", {1000, 500}}})), "no error");
+  EXPECT_THAT(error_of(model, checkpoint_of({both[0], {"lm_head.weight", "F16", {1000, 500}}}, true)), HasSubstr("differs"));
+  EXPECT_THAT(error_of(model, checkpoint_of({both[0], {"lm_head.weight", "F32", {999, 500}}})), HasSubstr("differs"));
+
+  auto chosen = tied();
+  const auto report = bind_weights({&chosen}, checkpoint_of(both, true), {.ignore_extra = {"lm_head.weight"}});
+  EXPECT_THAT(report.ignored, ElementsAre("lm_head.weight"));
 }
 
 TEST(BindWeights, NamesAMissingTensor) {
