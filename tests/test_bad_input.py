@@ -63,12 +63,21 @@ def test_broken_json(refused, model, text, expected):
     assert expected in refused(model)
 
 
+@pytest.mark.parametrize("kind", ["pipe", "folder", "endless"])
+def test_a_config_that_is_no_file(refused, model, kind):
+    (model / "config.json").unlink()
+    {"pipe": os.mkfifo, "folder": os.mkdir, "endless": lambda path: os.symlink("/dev/zero", path)}[kind](model / "config.json")
+    assert "is a folder" in refused(model) if kind == "folder" else "is not a regular file" in refused(model)
+
+
 @pytest.mark.parametrize("changes,expected", [
     ({"model_type": "lama"}, ["unknown model_type 'lama'", "llama"]),
     ({"model_type": ...}, ["model_type is missing"]),
     ({"model_type": 7}, ["model_type is", "a string"]),
     ({"rope_scaling": {"rope_type": "spiral", "factor": 2.0}}, ["spiral"]),
     ({"rope_parameters": {"rope_type": "helix", "rope_theta": 1e4}}, ["helix"]),
+    ({"rope_scaling": {"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 16, "beta_fast": -1}}, ["no finite numbers"]),
+    ({"rope_scaling": {"type": "linear", "factor": 2.0}, "partial_rotary_factor": 0.5}, ["partial_rotary_factor = 0.5"]),
     ({"hidden_act": "softplus7"}, ["softplus7"]),
     ({"quantization_config": {"quant_method": "mxfp4"}}, ["mxfp4"]),
     ({"quantization_config": {"quant_method": "fp8"}}, ["fp8"]),
@@ -188,6 +197,19 @@ def test_missing_and_extra_tensors_are_all_named(refused, tmp_path):
     assert "phase" not in refused(model, "--ignore-extra", "*.phase", "--ignore-extra", "model.layers.7.*", lines=3)
 
 
+def test_tied_weights_that_differ(refused, mobius, tmp_path):
+    model = make_checkpoint(tmp_path / "tied", {"tie_word_embeddings": True}, tensors=shapes())
+    assert mobius("build", model, tmp_path / "equal", "--quiet").returncode == 0
+    header = header_of(shapes())
+    with open(model / "model.safetensors", "r+b") as file:
+        file.seek(8 + len(json.dumps(header).encode()) + header["lm_head.weight"]["data_offsets"][0])
+        file.write(struct.pack("<f", 1.0))
+    assert "lm_head.weight differs from model.embed_tokens.weight" in refused(model)
+    # Either way out that the message names.
+    assert mobius("build", model, tmp_path / "one", "--ignore-extra", "lm_head.weight").returncode == 0
+    assert mobius("build", set_config(model, tie_word_embeddings=False), tmp_path / "two").returncode == 0
+
+
 def test_extra_tensors_can_be_allowed(mobius, tmp_path):
     model = make_checkpoint(tmp_path / "extra", tensors=shapes() | {"model.layers.0.self_attn.phase": [4], "model.layers.0.self_attn.rotary_emb.inv_freq": [8]})
     result = mobius("build", model, tmp_path / "out", "--ignore-extra", "*.phase")
@@ -248,6 +270,15 @@ def test_output_holds_other_things(mobius, model, tmp_path):
     assert mobius("build", model, tmp_path / "mine", "--force").returncode == 0
     (tmp_path / "mine" / "notes.txt").write_text("new")
     fails(mobius("build", model, tmp_path / "mine"), "notes.txt")
+
+
+@pytest.mark.parametrize("options", [[], ["--force"], ["--dry-run", "--quiet"]])
+def test_output_is_a_link_that_leads_nowhere(mobius, model, tmp_path, options):
+    for number, target in enumerate(["nowhere", "link1"]):  # the second one leads to itself
+        link = tmp_path / f"link{number}"
+        link.symlink_to(target)
+        fails(mobius("build", model, link, *options), str(link), "leads nowhere")
+        assert link.is_symlink() and not (tmp_path / "nowhere").exists()
 
 
 def test_output_that_cant_be_made(mobius, model):

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -73,8 +74,30 @@ TEST(Rope, RefusesAnUnknownTypeByName) {
 }
 
 TEST(Rope, RotatesAPart) {
-  EXPECT_EQ(rope(R"({"partial_rotary_factor": 0.5})").rotary_dim, 32);
-  EXPECT_THAT(error_of([] { rope(R"({"partial_rotary_factor": 1.5})"); }), HasSubstr("rotates 96 elements"));
+  const RopeDefaults part{.partial_rotary_factor = 0.25};
+  EXPECT_EQ(rope("{}", part).rotary_dim, 16);
+  EXPECT_EQ(rope(R"({"partial_rotary_factor": 0.5})", part).rotary_dim, 32);
+  EXPECT_EQ(rope(R"({"partial_rotary_factor": 1, "rope_parameters": {"partial_rotary_factor": 0.5}})", part).rotary_dim, 32);
+  EXPECT_THAT(error_of([&] { rope(R"({"partial_rotary_factor": 1.5})", part); }), HasSubstr("rotates 96 elements"));
+}
+
+TEST(Rope, TypesThatRotateWholeHeadsDontLookAtThePart) {
+  EXPECT_EQ(rope(R"({"partial_rotary_factor": 0.5})").rotary_dim, 64);
+  EXPECT_EQ(rope(R"({"rope_scaling": {"type": "linear", "factor": 2, "partial_rotary_factor": 1.0}})").rotary_dim, 64);
+  EXPECT_THAT(error_of([] { rope(R"({"partial_rotary_factor": 0.5, "rope_scaling": {"type": "linear", "factor": 2}})"); }),
+              HasSubstr("partial_rotary_factor = 0.5 is not supported"));
+}
+
+TEST(Rope, RefusesParametersWithoutFiniteFrequencies) {
+  for (const auto* text : {R"("type": "yarn", "factor": 2, "beta_fast": -1)", R"("type": "longrope", "factor": 4, "original_max_position_embeddings": 1)",
+                           R"("type": "longrope", "factor": 4, "original_max_position_embeddings": 64, "zero": true)", R"("type": "yarn", "factor": 1e-320)"}) {
+    std::string factors = std::string(text).find("zero") != std::string::npos ? "0" : "1";
+    for (int i = 1; i < 32; ++i) factors += ", 1";
+    const auto json = fmt::format(R"({{"rope_scaling": {{{}, "short_factor": [{}], "long_factor": [{}]}}}})", text, factors, factors);
+    EXPECT_THAT(error_of([&] { rope(json); }), HasSubstr("no finite numbers")) << text;
+  }
+  EXPECT_THAT(error_of([] { read_rope(reader(R"({"rope_scaling": {"type": "dynamic", "factor": 2}})"), {.head_dim = 2, .max_position_embeddings = 8}, {}); }),
+              HasSubstr("no finite numbers"));
 }
 
 TEST(Rope, DefaultFrequenciesFallGeometrically) {
@@ -98,6 +121,16 @@ TEST(Rope, YarnAttentionFactor) {
   EXPECT_NEAR(plain.attention_factor, 0.1 * std::log(4.0) + 1, 1e-12);
   const auto both = rope(R"({"rope_scaling": {"type": "yarn", "factor": 4, "original_max_position_embeddings": 1024, "mscale": 1, "mscale_all_dim": 1}})");
   EXPECT_EQ(both.attention_factor, 1);
+}
+
+TEST(Rope, YarnTruncatesUnlessToldOtherwise) {
+  const auto truncates = [](std::string_view more) {
+    return rope(fmt::format(R"({{"rope_scaling": {{"type": "yarn", "factor": 4, "original_max_position_embeddings": 1024{}}}}})", more)).truncate;
+  };
+  EXPECT_TRUE(truncates(""));
+  EXPECT_TRUE(truncates(R"(, "truncate": true)"));
+  EXPECT_FALSE(truncates(R"(, "truncate": false)"));
+  EXPECT_FALSE(truncates(R"(, "truncate": null)"));
 }
 
 TEST(Rope, LongropeListsMustFit) {

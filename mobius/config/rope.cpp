@@ -42,6 +42,14 @@ ConfigReader parameters_for(const ConfigReader& config, std::string_view layer_t
   return ConfigReader(std::move(all), where);
 }
 
+// transformers' default rope of most types doesn't look at the key; its other kinds do, and then contradict the model that calls them.
+double rotated_part(const ConfigReader& config, const ConfigReader& r, RopeType type, const RopeDefaults& defaults) {
+  const auto stated = r.positive("partial_rotary_factor", config.positive("partial_rotary_factor", defaults.partial_rotary_factor.value_or(1)));
+  if (defaults.partial_rotary_factor || type == RopeType::standard) return defaults.partial_rotary_factor ? stated : 1;
+  if (stated != 1) r.unsupported(fmt::format("partial_rotary_factor = {} is not supported: this model type rotates whole heads", stated));
+  return 1;
+}
+
 double yarn_mscale(double scale, double mscale) { return scale <= 1 ? 1.0 : 0.1 * mscale * std::log(scale) + 1.0; }
 
 void read_yarn(RopeConfig& rope, const ConfigReader& r) {
@@ -53,7 +61,7 @@ void read_yarn(RopeConfig& rope, const ConfigReader& r) {
   const auto fast = r.number("beta_fast", 0), slow = r.number("beta_slow", 0);
   rope.beta_fast = fast != 0 ? fast : 32;
   rope.beta_slow = slow != 0 ? slow : 1;
-  rope.truncate = r.boolean("truncate", true);
+  rope.truncate = r.has("truncate") ? r.boolean("truncate", true) : !r.json().find("truncate");  // an explicit null counts as false
 }
 
 void read_longrope(RopeConfig& rope, const ConfigReader& r) {
@@ -77,6 +85,14 @@ void read_llama3(RopeConfig& rope, const ConfigReader& r) {
     fail(ErrorKind::invalid_argument, "{}: high_freq_factor {} must be above low_freq_factor {}", r.where(), rope.high_freq_factor, rope.low_freq_factor);
 }
 
+// Each key may be in its range, and the formulas still have no value: a logarithm of a negative number, a division by nothing.
+void check_finite(const RopeConfig& rope, const ConfigReader& r) {
+  bool all = std::isfinite(rope.attention_factor) && (rope.type != RopeType::dynamic || rope.rotary_dim > 2);
+  for (const bool long_range : {false, true})
+    for (const float f : inverse_frequencies(rope, long_range)) all = all && std::isfinite(f);
+  if (!all) fail(ErrorKind::invalid_argument, "{} give frequencies or a scale that are no finite numbers", r.where());
+}
+
 }  // namespace
 
 Json rope_parameters(const ConfigReader& config) {
@@ -97,7 +113,7 @@ RopeConfig read_rope(const ConfigReader& config, const RopeShape& shape, const R
   rope.max_position_embeddings = shape.max_position_embeddings;
   rope.interleaved = defaults.interleaved;
   rope.theta = r.positive("rope_theta", config.positive("rope_theta", defaults.theta));
-  const auto partial = r.positive("partial_rotary_factor", config.positive("partial_rotary_factor", defaults.partial_rotary_factor));
+  const auto partial = rotated_part(config, r, rope.type, defaults);
   rope.rotary_dim = static_cast<std::int64_t>(static_cast<double>(shape.head_dim) * partial);
   if (rope.rotary_dim < 2 || rope.rotary_dim % 2 != 0 || rope.rotary_dim > shape.head_dim)
     fail(ErrorKind::invalid_argument, "{}: head size {} with partial_rotary_factor {} rotates {} elements; expected an even number of at most {}",
@@ -119,6 +135,7 @@ RopeConfig read_rope(const ConfigReader& config, const RopeShape& shape, const R
     case RopeType::longrope: read_longrope(rope, r); break;
     case RopeType::llama3: read_llama3(rope, r); break;
   }
+  check_finite(rope, r);
   return rope;
 }
 

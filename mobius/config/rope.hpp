@@ -39,7 +39,8 @@ struct RopeConfig {
 // What a model type says of rope where its config.json is silent, and how it differs from others.
 struct RopeDefaults {
   double theta = 10000;
-  double partial_rotary_factor = 1;
+  // Set: the type rotates a part of each head, this much unless its config says otherwise. Unset: whole heads, whatever the config says.
+  std::optional<double> partial_rotary_factor = {};
   bool interleaved = false;
   // Set: the type has this key of its own at the top level; it then wins over the one among the rope keys.
   std::optional<std::int64_t> original_max_position_embeddings = {};

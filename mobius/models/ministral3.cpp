@@ -66,7 +66,9 @@ Config config(const ConfigReader& given) {
   const ConfigReader rope(rope_parameters(r), r.where() + ": rope_parameters");
   if (!rope.has("llama_4_scaling_beta")) fail(ErrorKind::not_found, "{}: llama_4_scaling_beta is missing", rope.where());
   c.llama_4_scaling_beta = rope.number("llama_4_scaling_beta", 0);
-  c.scaling_length = rope.size("original_max_position_embeddings", c.max_position_embeddings);
+  // Only kinds that scale have a trained length among their facts, which a key at the top level may override.
+  const auto trained = c.rope.original_max_position_embeddings;
+  c.scaling_length = trained != 0 ? trained : rope.size("original_max_position_embeddings", c.max_position_embeddings);
   return c;
 }
 

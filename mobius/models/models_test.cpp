@@ -47,6 +47,24 @@ TEST(Families, BuildingTwiceGivesTheSameGraph) {
   EXPECT_EQ(build(), build());
 }
 
+TEST(Ministral3, ATrainedLengthAtTheTopLevelWinsForPositionsAndQueries) {
+  const auto build = [](const char* text) {
+    return ir::to_text(require_family("ministral3").build(ConfigReader(Json::parse(text)), ir::DataType::float32)[0].model);
+  };
+  const auto top =
+      build(R"({"model_type": "ministral3", "num_hidden_layers": 1, "max_position_embeddings": 64, "original_max_position_embeddings": 12, "rope_parameters": {
+      "rope_type": "yarn", "factor": 4, "llama_4_scaling_beta": 0.5, "original_max_position_embeddings": 8}})");
+  const auto within = build(R"({"model_type": "ministral3", "num_hidden_layers": 1, "max_position_embeddings": 64, "rope_parameters": {
+      "rope_type": "yarn", "factor": 4, "llama_4_scaling_beta": 0.5, "original_max_position_embeddings": 12}})");
+  EXPECT_EQ(top, within);
+  // A rope that isn't scaled has no trained length but the queries' own.
+  EXPECT_EQ(
+      build(R"({"model_type": "ministral3", "num_hidden_layers": 1, "max_position_embeddings": 64, "original_max_position_embeddings": 12, "rope_parameters": {
+      "llama_4_scaling_beta": 0.5, "original_max_position_embeddings": 8}})"),
+      build(R"({"model_type": "ministral3", "num_hidden_layers": 1, "max_position_embeddings": 64, "rope_parameters": {
+      "llama_4_scaling_beta": 0.5, "original_max_position_embeddings": 8}})"));
+}
+
 TEST(Llama, TheInterfaceIsTheContracts) {
   const ConfigReader r(Json(Json::Object{{"model_type", "llama"}, {"num_hidden_layers", 1}}));
   const auto c = std::move(require_family("llama").build(r, ir::DataType::float16)[0]);

@@ -48,12 +48,13 @@ struct MLP : Module<MLP, DecoderConfig> {
 using Phi3 = CausalLM<PreNormLayer<Attention, MLP>>;
 
 DecoderConfig config(const ConfigReader& r) {
-  auto c = read_decoder(r, {.vocab_size = 32064,
-                            .hidden_size = 3072,
-                            .intermediate_size = 8192,
-                            .max_position_embeddings = 4096,
-                            .rms_norm_eps = 1e-5,
-                            .rope = {.original_max_position_embeddings = 4096, .type_aliases = {{"su", "longrope"}, {"yarn", "longrope"}}}});
+  auto c = read_decoder(
+      r, {.vocab_size = 32064,
+          .hidden_size = 3072,
+          .intermediate_size = 8192,
+          .max_position_embeddings = 4096,
+          .rms_norm_eps = 1e-5,
+          .rope = {.partial_rotary_factor = 1, .original_max_position_embeddings = 4096, .type_aliases = {{"su", "longrope"}, {"yarn", "longrope"}}}});
   if (c.rope.type != RopeType::standard && c.rope.type != RopeType::longrope) r.unsupported("phi3 has rope types default and longrope only");
   set_window(c, r.nullable_size("sliding_window", std::nullopt));
   return c;
