@@ -284,5 +284,13 @@ std::array<T, 4> skip_layer_norm(T x, Arg<T> skip, Arg<T> gamma, Arg<T> beta, At
   return ops::many<4, T>({ops::microsoft, "SkipLayerNormalization"}, {x, skip, gamma, beta}, std::move(attrs));
 }
 
+// Operands in the operator's order: query [B, S, heads·dim] (packed: [B, S, (heads + 2·kv_heads)·dim], then key and value are absent),
+// key, value, past_key, past_value [B, kv_heads, P, dim], seqlens_k [B] (tokens of each row − 1), total_sequence_length, cos_cache,
+// sin_cache, position_ids, attention_bias, ... Results: output, present_key, present_value.
+template <Expr T>
+std::array<T, 3> group_query_attention(std::vector<Arg<T>> operands, AttrArgs<T> attrs) {
+  return ops::many<3, T>({ops::microsoft, "GroupQueryAttention"}, std::move(operands), std::move(attrs));
+}
+
 }  // namespace ms
 }  // namespace mobius

@@ -19,6 +19,22 @@ bool constant_operands(const ir::Node& n) {
 
 std::optional<ir::Dims> static_dims(const ir::Value* v) { return v->shape() ? ir::static_shape(*v->shape()) : std::nullopt; }
 
+// The parts of Split as recipes; empty when their sizes are not known.
+std::vector<ir::TensorPtr> parts_of(const ir::Node& split) {
+  const auto& x = split.input(0)->data();
+  auto axis = split.int_attribute("axis", 0);
+  if (axis < 0) axis += static_cast<std::int64_t>(x->dims().size());
+  std::vector<ir::TensorPtr> parts;
+  for (std::int64_t begin = 0; const auto* o : split.outputs()) {
+    const auto dims = o ? static_dims(o) : std::nullopt;
+    if (!dims) return {};
+    const auto end = begin + (*dims)[static_cast<std::size_t>(axis)];
+    parts.push_back(ir::slice(x, axis, begin, end));
+    begin = end;
+  }
+  return parts;
+}
+
 // Data movement as a recipe; nullptr when the node is none, or not in this form.
 ir::TensorPtr as_recipe(const ir::Node& n) {
   if (!n.op.domain.empty()) return nullptr;
@@ -72,6 +88,20 @@ ir::TensorPtr computed(const ir::Node& n) {
   return ir::make_tensor_of(dtype, result.dims, result.values);
 }
 
+std::vector<ir::TensorPtr> results_of(const ir::Node& n) {
+  if (n.is("Split")) return parts_of(n);
+  auto data = as_recipe(n);
+  if (!data) data = computed(n);
+  return data ? std::vector{std::move(data)} : std::vector<ir::TensorPtr>{};
+}
+
+// Named after the operand, so that a weight stays recognisable: "lm_head.weight.Transpose".
+std::string name_of(const ir::Node& n) {
+  auto name = n.input(0) ? n.input(0)->name + "." + std::string(n.op.type) : n.name;
+  std::ranges::replace(name, '/', '.');
+  return name;
+}
+
 }  // namespace
 
 std::size_t fold_constants(ir::Graph& graph) {
@@ -79,16 +109,12 @@ std::size_t fold_constants(ir::Graph& graph) {
   for (auto* n = graph.first(); n;) {
     auto* next = n->next();
     for (auto* g : n->subgraphs()) folded += fold_constants(*g);
-    if (constant_operands(*n) && n->output(0) && !n->output(0)->is_graph_output()) {
+    const bool interface = std::ranges::any_of(n->outputs(), [](auto* o) { return o && o->is_graph_output(); });
+    if (constant_operands(*n) && n->output(0) && !interface) {
       if (!n->output(0)->shape()) ops::TypeInference().infer(*n);  // models that others wrote may state no types
-      auto data = as_recipe(*n);
-      if (!data) data = computed(*n);
-      if (data) {
-        // Named after the operand, so that a weight stays recognisable: "lm_head.weight.transposed".
-        const auto* source = n->input(0);
-        auto hint = source ? source->name + "." + std::string(n->op.type) : n->name;
-        std::ranges::transform(hint, hint.begin(), [](char c) { return c == '/' ? '.' : c; });
-        graph.replace_all_uses(n->output(0), graph.add_initializer(graph.unique_name(hint), std::move(data)));
+      if (const auto results = results_of(*n); !results.empty()) {
+        for (std::size_t i = 0; i < results.size(); ++i)
+          if (n->output(i)) graph.replace_all_uses(n->output(i), graph.add_initializer(graph.unique_name(name_of(*n)), results[i]));
         graph.erase(n);
         ++folded;
       }

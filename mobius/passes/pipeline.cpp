@@ -37,8 +37,9 @@ constexpr Pass fold[] = {
 };
 
 // The product of a Linear comes before what looks at products; norms come last, since they take the Adds that biases leave.
-std::vector<RuleGroup> fusions() { return {rules::fused_matmul(), rules::gqa_fusion(), rules::skip_norm()}; }
-std::vector<RuleGroup> lowerings() { return {}; }
+std::vector<RuleGroup> fusions() { return {rules::fused_matmul(), rules::gqa_fusion(), rules::pack_qkv(), rules::skip_norm()}; }
+// Packed operands are taken apart before rope is: it needs the queries and keys.
+std::vector<RuleGroup> lowerings() { return {rules::unpack_qkv(), rules::separate_rope(), rules::eliminate_shape()}; }
 
 class Pipeline {
  public:

@@ -93,8 +93,10 @@ class Instantiate {
       }
     ir::Attributes attributes;
     for (const auto& [name, spec] : p.attrs) {
-      if (spec.equals) attributes[name] = *spec.equals;
-      else if (const auto it = match_.attributes.find(spec.var); it != match_.attributes.end()) attributes[name] = it->second;
+      const auto bound = match_.attributes.find(spec.var);
+      const auto* value = spec.equals ? &*spec.equals : bound != match_.attributes.end() ? &bound->second : nullptr;
+      const auto otherwise = attribute_default(p.op, name);
+      if (value && !(otherwise && ir::equal(*value, *otherwise))) attributes[name] = *value;
     }
     return at_.add(p.op, std::move(in), std::move(attributes), p.results);
   }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "mobius/rules/attention_mask.hpp"
+#include "mobius/rules/gqa.hpp"
 #include "mobius/rules/rules.hpp"
 
 namespace mobius::rules {
@@ -66,27 +67,15 @@ struct Lengths {
   ir::Value *seqlens_k, *total;  // int32 [batch], tokens of each row less one; int32 [1], slots
 };
 
-ir::Attributes to_int32() { return {{"to", static_cast<std::int64_t>(DataType::int32)}}; }
-ir::Value* dimension(Inserter& at, ir::Value* of, std::int64_t axis) { return at.shared({"", "Shape"}, {of}, {{"start", axis}, {"end", axis + 1}}); }
-
-// Dimension `axis` of a layer's value, read from a graph input that has the same: all layers then share it.
-ir::Value* shared_dimension(Inserter& at, ir::Value* of, std::size_t axis) {
-  const auto& dim = (*of->shape())[axis];
-  for (auto* input : at.graph().inputs())
-    for (std::size_t i = 0; i < input->rank().value_or(0); ++i)
-      if ((*input->shape())[i] == dim) return dimension(at, input, static_cast<std::int64_t>(i));
-  return dimension(at, of, static_cast<std::int64_t>(axis));
-}
-
 ir::Value* total_slots(Inserter& at, const ir::Node& attention, ir::Value* mask) {
   auto* count =
       mask ? dimension(at, mask, 1) : at.shared({"", "Add"}, {shared_dimension(at, attention.input(4), 2), shared_dimension(at, attention.input(0), 1)});
-  return at.shared({"", "Cast"}, {count}, to_int32());
+  return at.shared({"", "Cast"}, {count}, cast_to(DataType::int32));
 }
 
 // Tokens are counted by the mask.
 Lengths counted(Inserter& at, const ir::Node& attention, ir::Value* mask) {
-  auto* ones = mask->dtype() == DataType::int32 ? mask : at.shared({"", "Cast"}, {mask}, to_int32());
+  auto* ones = mask->dtype() == DataType::int32 ? mask : at.shared({"", "Cast"}, {mask}, cast_to(DataType::int32));
   auto* tokens = at.shared({"", "ReduceSum"}, {ones, at.integers({1})}, {{"keepdims", std::int64_t{0}}});
   return {at.shared({"", "Sub"}, {tokens, at.number(DataType::int32, 1)}), total_slots(at, attention, mask)};
 }
@@ -171,25 +160,17 @@ Rule absorb_rope() {
       vars("q", "k", "v", "past_key", "past_value", "seqlens_k", "total", "cos", "sin", "positions");
   const auto rotated_q = rotary_embedding(q, cos, sin, positions, any_rotation("q"));
   const auto rotated_k = rotary_embedding(k, cos, sin, positions, any_rotation("k"));
-  const auto results = ops::many<3, Pat>(gqa_op(), {rotated_q, rotated_k, v, past_key, past_value, seqlens, total},
-                                         {{"num_heads", attr<std::int64_t>("num_heads")},
-                                          {"kv_num_heads", attr<std::int64_t>("kv_num_heads")},
-                                          {"scale", {attr<float>("scale"), 0.0f}},
-                                          {"softcap", {attr<float>("softcap"), 0.0f}},
-                                          {"local_window_size", {attr<std::int64_t>("window"), std::int64_t{-1}}}});
+  const auto results = ms::group_query_attention<Pat>({rotated_q, rotated_k, v, past_key, past_value, seqlens, total}, gqa_attributes(0));
   const auto y = results[0];
-  const auto rotary_dim = attr<std::int64_t>("rotary_embedding_dim"), interleaved = attr<std::int64_t>("interleaved");
+  const auto rotary_dim = attr<std::int64_t>("rotary_embedding_dim");
+  auto attributes = gqa_attributes(1);
+  attributes.insert_or_assign("rotary_interleaved", attr<std::int64_t>("interleaved"));
+  const auto made = ms::group_query_attention<Pat>({q, k, v, past_key, past_value, seqlens, total, cos, sin}, attributes);
   return {.name = "FuseRoPE",
-          .from = {results[0], results[1], results[2]},
+          .from = {results.begin(), results.end()},
+          .to = {made.begin(), made.end()},
           .where = {{[=](const Match& m, const Target& t) { return rope_does_not_fit(*m.node(y), m[cos], m[positions], *m.attribute(rotary_dim), t); }}},
-          .when = [](const Target& t) { return t.ep.supports_fused_rope && t.padding == Padding::right; },
-          .make =
-              [=](Inserter& at, const Match& m, const Target&) {
-                auto attributes = m.node(y)->attributes;
-                attributes["do_rotary"] = std::int64_t{1};
-                if (*m.attribute(interleaved) != 0) attributes["rotary_interleaved"] = std::int64_t{1};
-                return at.add(gqa_op(), {m[q], m[k], m[v], m[past_key], m[past_value], m[seqlens], m[total], m[cos], m[sin]}, std::move(attributes), 3);
-              }};
+          .when = [](const Target& t) { return t.ep.supports_fused_rope && t.padding == Padding::right; }};
 }
 
 }  // namespace

@@ -6,6 +6,12 @@ namespace mobius::rules {
 
 rewrite::RuleGroup fused_matmul();  // MatMul(x, Transpose(w))  ⟶  FusedMatMul(x, w; transB)
 rewrite::RuleGroup gqa_fusion();    // Attention, RotaryEmbedding ⟶  GroupQueryAttention
+rewrite::RuleGroup pack_qkv();      // three projections into one ⟶  GroupQueryAttention with packed QKV
 rewrite::RuleGroup skip_norm();     // RMSNorm(x + skip)        ⟶  SkipSimplifiedLayerNormalization
+
+// ── lowerings ──
+rewrite::RuleGroup unpack_qkv();       // GroupQueryAttention with packed QKV  ⟶  three projections
+rewrite::RuleGroup separate_rope();    // GroupQueryAttention with rope inside  ⟶  RotaryEmbedding before it
+rewrite::RuleGroup eliminate_shape();  // total_sequence_length without Shape
 
 }  // namespace mobius::rules

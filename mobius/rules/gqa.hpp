@@ -1,0 +1,52 @@
+// What the rules about GroupQueryAttention share. Internal to rules/.
+#pragma once
+#include "mobius/ops/vocabulary.hpp"
+#include "mobius/rewrite/rule.hpp"
+
+namespace mobius::rules {
+
+// All attributes of a plain GroupQueryAttention (no quantised cache, no second output), bound under their own names: listed on both
+// sides of a rule, they go over unchanged. `do_rotary`: 0, 1, or bound like the others.
+inline rewrite::Pat::AttrArgs gqa_attributes(rewrite::AttrSpec do_rotary = rewrite::attr<std::int64_t>("do_rotary")) {
+  using rewrite::attr;
+  return {{"num_heads", attr<std::int64_t>("num_heads")},
+          {"kv_num_heads", attr<std::int64_t>("kv_num_heads")},
+          {"scale", attr<float>("scale")},
+          {"softcap", attr<float>("softcap")},
+          {"local_window_size", attr<std::int64_t>("local_window_size")},
+          {"smooth_softmax", attr<std::int64_t>("smooth_softmax")},
+          {"rotary_interleaved", attr<std::int64_t>("rotary_interleaved")},
+          {"do_rotary", do_rotary}};
+}
+
+// How x is multiplied by a weight: FusedMatMul or MatMul with Transpose on one of [out, in], MatMul on one of [in, out].
+enum class Product { fused, transposed, plain };
+inline constexpr Product all_products[] = {Product::fused, Product::transposed, Product::plain};
+
+inline rewrite::Pat product(const rewrite::Pat& x, const rewrite::Pat& weight, Product kind) {
+  switch (kind) {
+    case Product::fused: return ms::fused_matmul(x, weight, {{"transB", 1}});
+    case Product::transposed: return matmul(x, transpose(weight, {1, 0}));
+    case Product::plain: break;
+  }
+  return matmul(x, weight);
+}
+inline std::int64_t output_axis(Product kind) { return kind == Product::plain ? 1 : 0; }  // of the weight
+
+// Dimension `axis` of a value, int64 [1].
+inline ir::Value* dimension(rewrite::Inserter& at, ir::Value* of, std::int64_t axis) {
+  return at.shared({"", "Shape"}, {of}, {{"start", axis}, {"end", axis + 1}});
+}
+
+// The same, read from a graph input that has an equal dimension: then all layers share it.
+inline ir::Value* shared_dimension(rewrite::Inserter& at, ir::Value* of, std::size_t axis) {
+  const auto& dim = (*of->shape())[axis];
+  for (auto* input : at.graph().inputs())
+    for (std::size_t i = 0; i < input->rank().value_or(0); ++i)
+      if ((*input->shape())[i] == dim) return dimension(at, input, static_cast<std::int64_t>(i));
+  return dimension(at, of, static_cast<std::int64_t>(axis));
+}
+
+inline ir::Attributes cast_to(ir::DataType type) { return {{"to", static_cast<std::int64_t>(type)}}; }
+
+}  // namespace mobius::rules
