@@ -48,7 +48,7 @@ TEST(FusedMatMul, TransposesStacksOfMatrices) {
 TEST(FusedMatMul, TransposesBothOperands) {
   expect_rewrite(fused_matmul(), "cpu",
                  "g (float[B,8,S] x, float[4,8] w) => (float[B,S,4] y) { s = Transpose<perm = [0, 2, 1]>(x) t = Transpose<perm = [1, 0]>(w) y = MatMul(s, t) }",
-                 "g (float[B,8,S] x, float[4,8] w) => (float[B,S,4] y) { y = com.microsoft.FusedMatMul<alpha = 1., transA = 1, transB = 1>(x, w) }");
+                 "g (float[B,8,S] x, float[4,8] w) => (float[B,S,4] y) { y = com.microsoft.FusedMatMul<transA = 1, transB = 1>(x, w) }");
 }
 TEST(FusedMatMul, GoesOnWithWhatIsFusedAlready) {
   expect_rewrite(
