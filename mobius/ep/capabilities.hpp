@@ -62,6 +62,8 @@ struct EpCapabilities {
   bool supports_gqa_attention_bias = false;         // input attention_bias: what any padding, and masks that are not causal, need
   bool supports_bias_gelu = false;                  // BiasGelu (the erf form)
   bool supports_fast_gelu = false;                  // FastGelu (the tanh form)
+  bool supports_skip_broadcast = false;             // SkipLayerNormalization: a skip of [1, S, H] or [S, H]
+  bool supports_skip_rms_norm_bias = false;         // SkipSimplifiedLayerNormalization: its bias input is added to the sum
   DataTypeSet skip_layer_norm_dtypes = any_float;   // Skip(Simplified)LayerNormalization
   DataTypeSet fused_matmul_dtypes = any_float;      // FusedMatMul
   DataTypeSet gelu_dtypes = any_float;              // BiasGelu, FastGelu

@@ -273,15 +273,25 @@ template <Expr T>
 T fused_matmul(T a, Arg<T> b, AttrArgs<T> attrs) {
   return ops::one<T>({ops::microsoft, "FusedMatMul"}, {a, b}, std::move(attrs));
 }
-// s = x + skip (+ bias); y = RMSNorm(s) · gamma. Results: y, mean and inv_std (unused), s.
+// s = x + skip (+ bias); y = RMSNorm(s) · gamma. Results: y, mean and inv_std (unused), s. bias may be absent.
 template <Expr T>
-std::array<T, 4> skip_rms_norm(T x, Arg<T> skip, Arg<T> gamma, AttrArgs<T> attrs) {
-  return ops::many<4, T>({ops::microsoft, "SkipSimplifiedLayerNormalization"}, {x, skip, gamma}, std::move(attrs));
+std::array<T, 4> skip_rms_norm(T x, Arg<T> skip, Arg<T> gamma, Arg<T> bias, AttrArgs<T> attrs) {
+  return ops::many<4, T>({ops::microsoft, "SkipSimplifiedLayerNormalization"}, {x, skip, gamma, bias}, std::move(attrs));
 }
-// s = x + skip (+ bias); y = LayerNorm(s) · gamma + beta. Results as above.
+// s = x + skip (+ bias); y = LayerNorm(s) · gamma + beta. Results as above; beta and bias may be absent.
 template <Expr T>
-std::array<T, 4> skip_layer_norm(T x, Arg<T> skip, Arg<T> gamma, Arg<T> beta, AttrArgs<T> attrs) {
-  return ops::many<4, T>({ops::microsoft, "SkipLayerNormalization"}, {x, skip, gamma, beta}, std::move(attrs));
+std::array<T, 4> skip_layer_norm(T x, Arg<T> skip, Arg<T> gamma, Arg<T> beta, Arg<T> bias, AttrArgs<T> attrs) {
+  return ops::many<4, T>({ops::microsoft, "SkipLayerNormalization"}, {x, skip, gamma, beta, bias}, std::move(attrs));
+}
+// Gelu(x + bias): the erf form.
+template <Expr T>
+T bias_gelu(T x, Arg<T> bias) {
+  return ops::one<T>({ops::microsoft, "BiasGelu"}, {x, bias});
+}
+// Gelu(x + bias): the tanh form. bias may be absent.
+template <Expr T>
+T fast_gelu(T x, Arg<T> bias) {
+  return ops::one<T>({ops::microsoft, "FastGelu"}, {x, bias});
 }
 
 // Operands in the operator's order: query [B, S, heads·dim] (packed: [B, S, (heads + 2·kv_heads)·dim], then key and value are absent),

@@ -36,10 +36,24 @@ constexpr Pass fold[] = {
     {"DeadCodeElimination", passes::remove_dead_code},
 };
 
-// The product of a Linear comes before what looks at products; norms come last, since they take the Adds that biases leave.
-std::vector<RuleGroup> fusions() { return {rules::fused_matmul(), rules::gqa_fusion(), rules::pack_qkv(), rules::skip_norm()}; }
-// Packed operands are taken apart before rope is: it needs the queries and keys.
-std::vector<RuleGroup> lowerings() { return {rules::unpack_qkv(), rules::separate_rope(), rules::eliminate_shape()}; }
+std::vector<RuleGroup> fusions() {
+  return {
+      rules::fused_matmul(),  // the product of a Linear comes before what looks at products
+      rules::gqa_fusion(),
+      rules::pack_qkv(),
+      // Norms come last, since they take the Adds that biases leave.
+      rules::skip_norm(),
+      rules::skip_layer_norm(),
+  };
+}
+std::vector<RuleGroup> lowerings() {
+  return {
+      // Packed operands are taken apart before rope is: it needs the queries and keys.
+      rules::unpack_qkv(),
+      rules::separate_rope(),
+      rules::eliminate_shape(),
+  };
+}
 
 class Pipeline {
  public:

@@ -6,7 +6,7 @@
 //   auto eps = attr<float>("eps");
 //   auto sum = x + skip;
 //   auto norm = rms_norm(sum, gamma, {{"epsilon", eps}});
-//   auto [y, mean, inv_std, s] = ms::skip_rms_norm(x, skip, gamma, {{"epsilon", eps}});
+//   auto [y, mean, inv_std, s] = ms::skip_rms_norm(x, skip, gamma, {}, {{"epsilon", eps}});
 //   return Rule{.name = "SkipNorm", .from = {norm, sum}, .to = {y, s}, .where = {same_shape(x, skip)}};
 //
 // What a pattern means

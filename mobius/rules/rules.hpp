@@ -4,10 +4,11 @@
 
 namespace mobius::rules {
 
-rewrite::RuleGroup fused_matmul();  // MatMul(x, Transpose(w))  ⟶  FusedMatMul(x, w; transB)
-rewrite::RuleGroup gqa_fusion();    // Attention, RotaryEmbedding ⟶  GroupQueryAttention
-rewrite::RuleGroup pack_qkv();      // three projections into one ⟶  GroupQueryAttention with packed QKV
-rewrite::RuleGroup skip_norm();     // RMSNorm(x + skip)        ⟶  SkipSimplifiedLayerNormalization
+rewrite::RuleGroup fused_matmul();     // c · (a · wᵀ)                     ⟶  FusedMatMul(a, w; alpha = c, transB)
+rewrite::RuleGroup gqa_fusion();       // Attention, RotaryEmbedding       ⟶  GroupQueryAttention
+rewrite::RuleGroup pack_qkv();         // three projections into one       ⟶  GroupQueryAttention with packed QKV
+rewrite::RuleGroup skip_norm();        // RMSNorm(x + skip)                ⟶  SkipSimplifiedLayerNormalization
+rewrite::RuleGroup skip_layer_norm();  // LayerNorm(x + skip)              ⟶  SkipLayerNormalization
 
 // ── lowerings ──
 rewrite::RuleGroup unpack_qkv();       // GroupQueryAttention with packed QKV  ⟶  three projections
