@@ -3,108 +3,11 @@
 #include <set>
 
 #include "mobius/base/error.hpp"
-#include "mobius/ops/infer.hpp"
 #include "mobius/rewrite/matcher.hpp"
 
 namespace mobius::rewrite {
 
-// ── inserting ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-std::vector<ir::Value*> Inserter::add(ir::OpName op, std::vector<ir::Value*> inputs, ir::Attributes attributes, std::size_t results) {
-  while (!inputs.empty() && !inputs.back()) inputs.pop_back();
-  return add_in(scope_, op, std::move(inputs), std::move(attributes), results);
-}
-
-std::vector<ir::Value*> Inserter::add_in(const std::string& scope, ir::OpName op, std::vector<ir::Value*> inputs, ir::Attributes attributes,
-                                         std::size_t results) {
-  auto* node = graph_.insert(before_, op, inputs, std::move(attributes), results);
-  node->name = graph_.unique_name(scope.empty() ? std::string(op.type) : scope + "/" + std::string(op.type));
-  for (auto* o : node->outputs()) graph_.rename(o, o->index() == 0 ? node->name : graph_.unique_name(node->name + ":" + std::to_string(o->index())));
-  ops::TypeInference().infer(*node);
-  added_.push_back(node);
-  return node->outputs();
-}
-
-ir::Value* Inserter::constant(ir::TensorPtr data, std::string_view hint) { return graph_.add_initializer(graph_.unique_name(hint), std::move(data)); }
-
-static bool equal(const ir::Attributes& a, const ir::Attributes& b) {
-  return std::ranges::equal(a, b, [](const auto& x, const auto& y) { return x.first == y.first && ir::equal(x.second, y.second); });
-}
-
-ir::Value* Inserter::shared(ir::OpName op, std::vector<ir::Value*> inputs, ir::Attributes attributes) {
-  for (const auto& use : inputs.at(0)->uses()) {
-    auto* n = use.node;
-    if (&n->graph() != &graph_ || n->op != op || n->inputs() != inputs || !equal(n->attributes, attributes) || n->outputs().size() != 1) continue;
-    if (n == before_ || graph_.precedes(n, before_)) return n->output();
-  }
-  // Named after what it is made of, not after the first place that asked for it.
-  const auto& source = *inputs[0];
-  const auto slash = source.name.rfind('/');
-  return add_in(source.producer() && slash != std::string::npos ? source.name.substr(0, slash) : source.name, op, std::move(inputs), std::move(attributes),
-                1)[0];
-}
-
-ir::Value* Inserter::shared_constant(const ir::TensorPtr& data, const char* hint) {
-  for (auto* v : graph_.initializers())
-    if (v->dtype() == data->dtype() && v->data()->dims() == data->dims() && v->data()->in_memory().size() == data->byte_size() &&
-        v->data()->bytes() == data->bytes())
-      return v;
-  return constant(data, hint);
-}
-
-ir::Value* Inserter::integers(const std::vector<std::int64_t>& values) {
-  return shared_constant(ir::make_tensor({static_cast<std::int64_t>(values.size())}, values), "integers");
-}
-ir::Value* Inserter::number(ir::DataType dtype, double value) { return shared_constant(ir::make_scalar(dtype, value), "constant"); }
-
 namespace {
-
-// Builds the right-hand side of a rule.
-class Instantiate {
- public:
-  Instantiate(Inserter& at, const Match& match) : at_(at), match_(match) {}
-
-  ir::Value* operator()(const PatNode* p, std::size_t output, ir::DataType dtype) {
-    if (!p) return nullptr;
-    switch (p->kind) {
-      case PatNode::Kind::variable: return match_.variables.at(p);
-      case PatNode::Kind::literal: return at_.constant(ir::make_scalar(dtype, p->literal));
-      case PatNode::Kind::integers: return at_.constant(ir::make_tensor({static_cast<std::int64_t>(p->integers.size())}, p->integers), "integers");
-      case PatNode::Kind::scalar: return at_.constant(ir::make_scalar(dtype, std::get<float>(match_.attributes.at(p->name))));
-      case PatNode::Kind::either: return (*this)(p->args[0].node.get(), p->args[0].output, dtype);
-      case PatNode::Kind::op: break;
-    }
-    auto& made = made_[p];
-    if (made.empty()) made = op(*p, dtype);
-    return made[output];
-  }
-
- private:
-  std::vector<ir::Value*> op(const PatNode& p, ir::DataType dtype) {
-    std::vector<ir::Value*> in(p.args.size(), nullptr);
-    // Numbers take the dtype of the operands beside them, so those come first.
-    for (const bool numbers : {false, true})
-      for (std::size_t i = 0; i < in.size(); ++i) {
-        const auto* a = p.args[i].node.get();
-        const bool is_number = a && (a->kind == PatNode::Kind::literal || a->kind == PatNode::Kind::scalar);
-        if (is_number != numbers) continue;
-        in[i] = (*this)(a, p.args[i].output, dtype);
-        if (in[i] && !numbers && in[i]->dtype() != ir::DataType::int64) dtype = in[i]->dtype();
-      }
-    ir::Attributes attributes;
-    for (const auto& [name, spec] : p.attrs) {
-      const auto bound = match_.attributes.find(spec.var);
-      const auto* value = spec.equals ? &*spec.equals : bound != match_.attributes.end() ? &bound->second : nullptr;
-      const auto otherwise = attribute_default(p.op, name);
-      if (value && !(otherwise && ir::equal(*value, *otherwise))) attributes[name] = *value;
-    }
-    return at_.add(p.op, std::move(in), std::move(attributes), p.results);
-  }
-
-  Inserter& at_;
-  const Match& match_;
-  std::map<const PatNode*, std::vector<ir::Value*>> made_;  // looked up only
-};
 
 // ── placing ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -205,7 +108,7 @@ class Application {
     }
 
     Inserter at(graph_, place, scope_of(*root));
-    const auto results = make(at, exposed);
+    const auto results = replacement(rule_, at, match_, target_);
     for (std::size_t i = 0; i < exposed.size(); ++i)
       if (exposed[i] && results[i]) redirect(exposed[i], results[i], at);
     for (auto* n : at.added()) {
@@ -221,15 +124,6 @@ class Application {
   }
 
  private:
-  std::vector<ir::Value*> make(Inserter& at, const std::vector<ir::Value*>& exposed) {
-    if (rule_.make) return rule_.make(at, match_, target_);
-    Instantiate instantiate(at, match_);
-    std::vector<ir::Value*> out;
-    for (std::size_t i = 0; i < rule_.to.size(); ++i)
-      out.push_back(exposed[i] ? instantiate(rule_.to[i].get(), rule_.to[i].output, exposed[i]->dtype()) : nullptr);
-    return out;
-  }
-
   void erase_dead() {
     std::vector<ir::Node*> nodes;
     for (const auto& [p, n] : match_.nodes)

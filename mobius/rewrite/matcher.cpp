@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "mobius/base/error.hpp"
+#include "mobius/rewrite/operators.hpp"
 
 namespace mobius::rewrite {
 namespace {
@@ -27,17 +28,12 @@ bool stands_for(const ir::TensorData& constant, double number, double literal) {
   return held && *held != 0 && *held == number;
 }
 
-bool broadcasts(ir::OpName op) {
-  if (!op.domain.empty()) return false;
-  for (const auto* t : {"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Where", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"})
-    if (op.type == t) return true;
-  return false;
-}
-
-// Whether a constant with one element gives its operator's result axes that no other operand has: x[4] * c[1,1] is no plain scaling.
+// Whether a constant with one element gives its operator's result axes that no other operand has: x[4] * c[1,1] is no plain scaling,
+// and an index of one element keeps an axis that a scalar takes away.
 bool adds_axes(const ir::Value* constant, const ir::Node* user) {
   const auto rank = constant->data()->dims().size();
-  if (rank == 0 || !user || !broadcasts(user->op)) return false;
+  if (rank == 0 || !user) return false;
+  if (!is_broadcasting(user->op)) return true;
   return std::ranges::none_of(user->inputs(), [&](const auto* v) { return v && v != constant && v->rank().value_or(0) >= rank; });
 }
 
@@ -83,7 +79,7 @@ class Solver {
 
   bool integers(const Goal& g, std::vector<Goal> rest) {
     const auto list = g.value->data() ? ir::as_integers(*g.value->data()) : std::nullopt;
-    if (!list || *list != g.pattern->integers) return fail_at(g, "another list of integers than expected");
+    if (!list || g.value->data()->dims().size() != 1 || *list != g.pattern->integers) return fail_at(g, "another list of integers than expected");
     return solve(std::move(rest));
   }
 
@@ -91,7 +87,10 @@ class Solver {
     const auto number = g.value->data() ? ir::as_scalar(*g.value->data()) : std::nullopt;
     if (!number) return fail_at(g, "'" + g.pattern->name + "' is not a scalar constant");
     if (adds_axes(g.value, g.user)) return fail_at(g, g.value->name + " adds axes");
-    return bind(g, g.pattern->name, ir::Attribute{static_cast<float>(*number)}, std::move(rest));
+    const bool is_integer = std::holds_alternative<std::int64_t>(g.pattern->scalar_kind);
+    if (is_integer && *number != std::floor(*number)) return fail_at(g, "'" + g.pattern->name + "' is not an integer");
+    const auto value = is_integer ? ir::Attribute{static_cast<std::int64_t>(*number)} : ir::Attribute{static_cast<float>(*number)};
+    return bind(g, g.pattern->name, value, std::move(rest));
   }
 
   bool bind(const Goal& g, const std::string& name, ir::Attribute value, std::vector<Goal> rest) {
@@ -103,7 +102,8 @@ class Solver {
   }
 
   bool either(const Goal& g, const std::vector<Goal>& rest) {
-    const bool fresh = found.variables.try_emplace(g.pattern, g.value).second;
+    const auto [bound, fresh] = found.variables.try_emplace(g.pattern, g.value);
+    if (!fresh && bound->second != g.value) return fail_at(g, "alternatives that are one value in the pattern are two");
     for (const auto& alternative : g.pattern->args) {
       auto next = rest;
       next.push_back({alternative.node.get(), alternative.output, g.value, g.user});
@@ -210,129 +210,6 @@ std::optional<Match> match(const Rule& rule, ir::Value* value, const Target& tar
   const auto& root = rule.from[0];
   if (!solver.solve({{root.get(), root.output, value, nullptr}})) return std::nullopt;
   return std::move(solver.found);
-}
-
-bool is_commutative(ir::OpName op) {
-  if (!op.domain.empty()) return false;
-  for (const auto* t : {"Add", "Mul", "Max", "Min", "And", "Or", "Xor", "Equal", "BitwiseAnd", "BitwiseOr", "BitwiseXor"})
-    if (op.type == t) return true;
-  return false;
-}
-
-namespace {
-
-struct Default {
-  std::string_view op, attribute;
-  ir::Attribute value;
-};
-
-// Only defaults that a number or string can state; operators of both domains share no attribute name with different defaults here.
-const std::vector<Default>& defaults() {
-  static const std::vector<Default> table = {
-      {"RMSNormalization", "axis", std::int64_t{-1}},
-      {"RMSNormalization", "epsilon", 1e-5f},
-      {"RMSNormalization", "stash_type", std::int64_t{1}},
-      {"LayerNormalization", "axis", std::int64_t{-1}},
-      {"LayerNormalization", "epsilon", 1e-5f},
-      {"LayerNormalization", "stash_type", std::int64_t{1}},
-      {"RotaryEmbedding", "interleaved", std::int64_t{0}},
-      {"RotaryEmbedding", "num_heads", std::int64_t{0}},
-      {"RotaryEmbedding", "rotary_embedding_dim", std::int64_t{0}},
-      {"Attention", "is_causal", std::int64_t{0}},
-      {"Attention", "softcap", 0.0f},
-      {"Attention", "qk_matmul_output_mode", std::int64_t{0}},
-      {"Gather", "axis", std::int64_t{0}},
-      {"Gelu", "approximate", std::string("none")},
-      {"Softmax", "axis", std::int64_t{-1}},
-      {"Split", "axis", std::int64_t{0}},
-      {"Flatten", "axis", std::int64_t{1}},
-      {"Reshape", "allowzero", std::int64_t{0}},
-      {"Shape", "start", std::int64_t{0}},
-      {"Gemm", "alpha", 1.0f},
-      {"Gemm", "beta", 1.0f},
-      {"Gemm", "transA", std::int64_t{0}},
-      {"Gemm", "transB", std::int64_t{0}},
-      {"FusedMatMul", "alpha", 1.0f},
-      {"FusedMatMul", "transA", std::int64_t{0}},
-      {"FusedMatMul", "transB", std::int64_t{0}},
-      {"FusedMatMul", "transBatchA", std::int64_t{0}},
-      {"FusedMatMul", "transBatchB", std::int64_t{0}},
-      {"GroupQueryAttention", "scale", 0.0f},
-      {"GroupQueryAttention", "softcap", 0.0f},
-      {"GroupQueryAttention", "do_rotary", std::int64_t{0}},
-      {"GroupQueryAttention", "rotary_interleaved", std::int64_t{0}},
-      {"GroupQueryAttention", "local_window_size", std::int64_t{-1}},
-      {"GroupQueryAttention", "smooth_softmax", std::int64_t{0}},
-      {"GroupQueryAttention", "causal", std::int64_t{1}},
-      {"GroupQueryAttention", "qk_output", std::int64_t{0}},
-      {"GroupQueryAttention", "sliding_window_cache", std::int64_t{0}},
-      {"Cast", "saturate", std::int64_t{1}},
-      {"ReduceMean", "keepdims", std::int64_t{1}},
-      {"ReduceSum", "keepdims", std::int64_t{1}},
-      {"ReduceMax", "keepdims", std::int64_t{1}},
-      {"ReduceMean", "noop_with_empty_axes", std::int64_t{0}},
-      {"ReduceSum", "noop_with_empty_axes", std::int64_t{0}},
-      {"ReduceMax", "noop_with_empty_axes", std::int64_t{0}},
-      {"CumSum", "exclusive", std::int64_t{0}},
-      {"CumSum", "reverse", std::int64_t{0}},
-      {"LeakyRelu", "alpha", 0.01f},
-      {"Swish", "alpha", 1.0f},
-      {"QuickGelu", "alpha", 1.702f},
-  };
-  return table;
-}
-
-}  // namespace
-
-std::optional<ir::Attribute> attribute_default(ir::OpName op, std::string_view attribute) {
-  for (const auto& d : defaults())
-    if (d.op == op.type && d.attribute == attribute) return d.value;
-  return std::nullopt;
-}
-
-// ── Match and the common conditions ──────────────────────────────────────────────────────────────────────────────────────
-
-bool Match::has(const Pat& p) const { return p.node->kind == PatNode::Kind::op ? nodes.contains(p.get()) : variables.contains(p.get()); }
-ir::Node* Match::node(const Pat& p) const {
-  if (p.node->kind == PatNode::Kind::either) return (*this)[p] ? (*this)[p]->producer() : nullptr;
-  const auto it = nodes.find(p.get());
-  return it == nodes.end() ? nullptr : it->second;
-}
-ir::Value* Match::operator[](const Pat& p) const {
-  if (const auto bound = variables.find(p.get()); bound != variables.end()) return bound->second;
-  const auto it = nodes.find(p.get());
-  return it == nodes.end() ? nullptr : it->second->output(p.output);
-}
-
-namespace {
-std::string shape_text(const ir::Value* v) { return v->shape() ? ir::to_string(*v->shape()) : "of unknown rank"; }
-}  // namespace
-
-Condition same_shape(const Pat& a, const Pat& b) {
-  return {[=](const Match& m, const Target&) -> std::optional<std::string> {
-    if (m[a]->shape() && m[b]->shape() && *m[a]->shape() == *m[b]->shape()) return std::nullopt;
-    return "operands have shapes " + shape_text(m[a]) + " and " + shape_text(m[b]);
-  }};
-}
-
-Condition is_constant(const Pat& a) {
-  return {[=](const Match& m, const Target&) -> std::optional<std::string> {
-    if (m[a]->data()) return std::nullopt;
-    return m[a]->name + " is not a constant";
-  }};
-}
-
-Condition has_rank(const Pat& a, std::size_t rank) {
-  return {[=](const Match& m, const Target&) -> std::optional<std::string> {
-    if (m[a]->rank() == rank) return std::nullopt;
-    return fmt::format("{} is {}, expected rank {}", m[a]->name, shape_text(m[a]), rank);
-  }};
-}
-
-Condition require(std::string what, std::function<bool(const Match&)> holds) {
-  return {[what = std::move(what), holds = std::move(holds)](const Match& m, const Target&) -> std::optional<std::string> {
-    return holds(m) ? std::nullopt : std::optional(what);
-  }};
 }
 
 }  // namespace mobius::rewrite

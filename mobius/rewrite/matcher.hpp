@@ -1,4 +1,5 @@
-// The matcher: finds a rule's pattern at a node, with backtracking over operand orders and alternatives.
+// The two halves of a rule's application. The matcher finds the pattern at a node, with backtracking over operand orders and
+// alternatives; the replacement is written into the graph.
 #pragma once
 #include <optional>
 #include <string>
@@ -15,8 +16,7 @@ struct Miss {
 // A match with from[0] at `value`, or nothing and the deepest miss.
 std::optional<Match> match(const Rule& rule, ir::Value* value, const Target& target, Miss& miss);
 
-bool is_commutative(ir::OpName op);
-// The default that the operator's specification gives the attribute; nullopt: it has none.
-std::optional<ir::Attribute> attribute_default(ir::OpName op, std::string_view attribute);
+// The nodes of the right-hand side, inserted: one value per `from` (nullptr where that did not match).
+std::vector<ir::Value*> replacement(const Rule& rule, Inserter& at, const Match& match, const Target& target);
 
 }  // namespace mobius::rewrite

@@ -14,9 +14,9 @@ Pat Pat::variable(std::string name) {
   return p;
 }
 
-Pat Pat::scalar_of(std::string attribute) {
+Pat Pat::scalar_of(std::string attribute, ir::Attribute kind) {
   Pat p;
-  p.node = std::make_shared<PatNode>(PatNode{.kind = PatNode::Kind::scalar, .name = std::move(attribute)});
+  p.node = std::make_shared<PatNode>(PatNode{.kind = PatNode::Kind::scalar, .name = std::move(attribute), .scalar_kind = std::move(kind)});
   return p;
 }
 

@@ -49,11 +49,12 @@ struct AttrSpec {
   AttrSpec(const char* v) : equals(ir::Attribute{std::string(v)}) {}
   AttrSpec(std::vector<std::int64_t> v) : equals(ir::Attribute{std::move(v)}) {}
   template <class V>
-  AttrSpec(const AttrVar<V>& v, std::type_identity_t<std::optional<V>> otherwise = {}) : var(v.name) {
+  AttrSpec(const AttrVar<V>& v, std::type_identity_t<std::optional<V>> otherwise = {}) : var(v.name), kind(V{}) {
     if (otherwise) fallback = ir::Attribute{*otherwise};
   }
   std::optional<ir::Attribute> equals;
   std::string var;
+  ir::Attribute kind;                     // of a variable: any value of its type
   std::optional<ir::Attribute> fallback;  // bound when the node leaves the attribute out
 };
 
@@ -67,7 +68,7 @@ class Pat {
     Arg(std::vector<std::int64_t> integers);
     Arg(std::initializer_list<std::int64_t> integers) : Arg(std::vector<std::int64_t>(integers)) {}
     template <class V>
-    Arg(const AttrVar<V>& scalar) : Arg(scalar_of(scalar.name)) {}  // a scalar constant, its value bound as an attribute
+    Arg(const AttrVar<V>& scalar) : Arg(scalar_of(scalar.name, ir::Attribute{V{}})) {}  // a scalar constant, its value bound as an attribute
     std::shared_ptr<const PatNode> node;
     std::size_t output = 0;
   };
@@ -78,7 +79,7 @@ class Pat {
 
   static std::vector<Pat> apply(ir::OpName op, std::vector<Arg> args, AttrArgs attrs, std::size_t results);
   static Pat variable(std::string name);
-  static Pat scalar_of(std::string attribute);
+  static Pat scalar_of(std::string attribute, ir::Attribute kind);
 
   const PatNode* get() const { return node.get(); }
 
@@ -90,13 +91,16 @@ static_assert(Expr<Pat>);
 struct PatNode {
   enum class Kind { variable, literal, integers, scalar, either, op };
   Kind kind = Kind::variable;
-  std::string name = {};  // of a variable or scalar
+  std::string name = {};           // of a variable or scalar
+  ir::Attribute scalar_kind = {};  // of a scalar: int64 or float
   double literal = 0;
   std::vector<std::int64_t> integers = {};
   ir::OpName op = {};
   std::vector<Pat::Arg> args = {};  // operands, or the alternatives
   std::map<std::string, AttrSpec> attrs = {};
   std::size_t results = 1;
+
+  bool is_number() const { return kind == Kind::literal || kind == Kind::scalar; }
 };
 
 Pat operator|(const Pat& a, const Pat& b);

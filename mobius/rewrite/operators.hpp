@@ -1,0 +1,19 @@
+// Facts of operators that patterns rest on. Internal to rewrite/.
+#pragma once
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "mobius/ir/graph.hpp"
+
+namespace mobius::rewrite {
+
+bool is_commutative(ir::OpName op);   // of two operands
+bool is_broadcasting(ir::OpName op);  // element by element, on operands that are broadcast
+// The default that the operator's specification gives the attribute; nullopt: it has none.
+std::optional<ir::Attribute> attribute_default(ir::OpName op, std::string_view attribute);
+
+// The type of a number that stands as operand `i`: that of the operands beside it (nullptr: not known yet), or int64 where it is an index.
+ir::DataType number_type(ir::OpName op, std::size_t i, std::span<ir::Value* const> operands, ir::DataType otherwise);
+
+}  // namespace mobius::rewrite
