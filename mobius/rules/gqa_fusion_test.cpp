@@ -1,0 +1,129 @@
+#include "mobius/rules/attention_graphs_test.hpp"
+#include "mobius/rules/rule_test.hpp"
+
+namespace mobius::rules {
+namespace {
+
+const rewrite::Trials full_rows = {.contents = {{"attention_mask", "1"}, {"position_ids", "P.."}}};
+const Setup usual = {.trials = full_rows};
+// Padding before, within and behind the cache's tokens.
+const Setup any_padding = {
+    .trials =
+        {.contents = {{"B", "3..4"}, {"P", "3..4"}, {"S", "2..3"}, {"attention_mask", "0, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 0, 1, 1"}, {"position_ids", "P.."}}},
+    .padding = rewrite::Padding::any};
+
+const std::string rotated = R"(
+  q_rope = RotaryEmbedding<num_heads = 2>(q, cos, sin, position_ids)
+  k_rope = RotaryEmbedding<num_heads = 1>(k, cos, sin, position_ids)
+)";
+
+// Applies the group and removes what the mask was: nothing reads it any more.
+std::string ops_after(const AttentionGraph& g, std::string_view ep = "cpu", const Setup& setup = usual) {
+  auto r = rewritten(gqa_fusion(), ep, g.text(), setup);
+  EXPECT_EQ(rewrite::difference(r.original, r.model, setup.trials).value_or(""), "");
+  std::string ops;
+  for (const auto* n : r.model.graph->nodes())
+    if (n->is("Attention") || n->is("RotaryEmbedding") || !n->op.domain.empty()) ops += std::string(n->op.type) + " ";
+  return ops.empty() ? ops : ops.substr(0, ops.size() - 1);
+}
+
+const ir::Node* gqa_of(const ir::Model& m) {
+  for (const auto* n : m.graph->nodes())
+    if (n->is("GroupQueryAttention", "com.microsoft")) return n;
+  return nullptr;
+}
+
+TEST(GqaFusion, FiresOnEveryCausalMask) {
+  EXPECT_EQ(ops_after({}), "GroupQueryAttention");
+  EXPECT_EQ(ops_after({.mask = slot_causal}), "GroupQueryAttention");
+  EXPECT_EQ(ops_after({.mask = "", .operand = "\"\"", .attributes = "q_num_heads = 2, kv_num_heads = 1, is_causal = 1"}), "GroupQueryAttention");
+}
+
+TEST(GqaFusion, CarriesScaleSoftcapAndWindow) {
+  const AttentionGraph g{.mask = counted_window, .attributes = "q_num_heads = 2, kv_num_heads = 1, scale = 0.5, softcap = 20.0"};
+  EXPECT_EQ(ops_after(g), "GroupQueryAttention");
+  const auto r = rewritten(gqa_fusion(), "cpu", g.text(), usual);
+  const auto* gqa = gqa_of(r.model);
+  ASSERT_NE(gqa, nullptr);
+  EXPECT_EQ(gqa->float_attribute("scale", 0), 0.5f);
+  EXPECT_EQ(gqa->float_attribute("softcap", 0), 20.0f);
+  EXPECT_EQ(gqa->int_attribute("local_window_size", -1), 3);
+}
+
+TEST(GqaFusion, TakesRopeInside) {
+  const AttentionGraph g{.q = "q_rope", .k = "k_rope", .nodes = rotated, .head_size = 16, .value_size = 16};
+  EXPECT_EQ(ops_after(g), "GroupQueryAttention");
+  // Not where the kernel has none, nor where rows of the table are too short for it.
+  EXPECT_EQ(ops_after(g, "dml", {.dtype = ir::DataType::float32, .trials = full_rows}), "RotaryEmbedding RotaryEmbedding Attention");
+  EXPECT_EQ(ops_after({.q = "q_rope", .k = "k_rope", .nodes = rotated}), "RotaryEmbedding RotaryEmbedding GroupQueryAttention");
+  // Keys and queries by different positions.
+  const std::string two = rotated + "later = Add(position_ids, one) k_late = RotaryEmbedding<num_heads = 1>(k, cos, sin, later)\n";
+  EXPECT_EQ(ops_after({.q = "q_rope", .k = "k_late", .nodes = two, .head_size = 16, .value_size = 16}),
+            "RotaryEmbedding RotaryEmbedding RotaryEmbedding GroupQueryAttention");
+}
+
+TEST(GqaFusion, RopeWithShiftedPositionsStaysOutside) {
+  const std::string shifted = R"(
+  far = Add(position_ids, one)
+  q_rope = RotaryEmbedding<num_heads = 2>(q, cos, sin, far)
+  k_rope = RotaryEmbedding<num_heads = 1>(k, cos, sin, far)
+)";
+  EXPECT_EQ(ops_after({.q = "q_rope", .k = "k_rope", .nodes = shifted, .head_size = 16, .value_size = 16}),
+            "RotaryEmbedding RotaryEmbedding GroupQueryAttention");
+}
+
+TEST(GqaFusion, LayersShareWhatTheKernelIsTold) {
+  const std::string text =
+      "g (int64[B,S] input_ids, int64[B,\"P + S\"] attention_mask, float[B,S,8] q, float[B,1,P,8] a, float[B,1,P,8] b, float[B,1,P,8] c, float[B,1,P,8] d)"
+      " => (float[B,S,8] y, float[B,1,\"P + S\",8] pa, float[B,1,\"P + S\",8] pb, float[B,1,\"P + S\",8] pc, float[B,1,\"P + S\",8] pd)"
+      " <int64 one = {1}, int64 zero = {0}, int64 many = {2147483647}, int64[1] last = {9223372036854775807}, int64[1] axis_1 = {1},"
+      " int64[2] axes_1_2 = {1, 2}, int64[2] axes_1_3 = {1, 3}> {" +
+      counted_causal +
+      "x, pa, pb = Attention<q_num_heads = 1, kv_num_heads = 1>(q, q, q, mask, a, b)"
+      "y, pc, pd = Attention<q_num_heads = 1, kv_num_heads = 1>(x, x, x, mask, c, d) }";
+  const auto r = rewritten(gqa_fusion(), "cpu", text);
+  EXPECT_EQ(r.report.applied, 2u);
+  EXPECT_EQ(r.report.change_per_op.at("ReduceSum"), 1);
+  EXPECT_EQ(r.report.change_per_op.at("Cast"), 2);
+  EXPECT_EQ(rewrite::difference(r.original, r.model, {.contents = {{"attention_mask", "1"}}}).value_or(""), "");
+}
+
+TEST(GqaFusion, WithAnyPaddingTheMaskGoesAlong) {
+  EXPECT_EQ(ops_after({}, "cpu", any_padding), "GroupQueryAttention");
+  EXPECT_EQ(ops_after({.mask = counted_window}, "cpu", any_padding), "GroupQueryAttention");
+  EXPECT_EQ(ops_after({.mask = slot_causal}, "cpu", any_padding), "GroupQueryAttention");
+  EXPECT_EQ(ops_after({.q = "q_rope", .k = "k_rope", .nodes = rotated, .head_size = 16, .value_size = 16}, "cpu", any_padding),
+            "RotaryEmbedding RotaryEmbedding GroupQueryAttention");
+  auto setup = any_padding;
+  setup.dtype = ir::DataType::float16;
+  expect_unchanged(gqa_fusion(), "cuda", AttentionGraph{}.text(), "the kernel", setup);
+}
+
+// ── what is left alone, and why ──────────────────────────────────────────────────────────────────────────────────────────
+
+void expect_left(const AttentionGraph& g, std::string_view reason, std::string_view ep = "cpu", const Setup& setup = usual) {
+  expect_unchanged(gqa_fusion(), ep, g.text(), reason, setup);
+}
+
+TEST(GqaFusion, NotForOtherTargets) {
+  expect_left({}, "", "default");
+  expect_left({}, "", "cuda");  // in float32
+  expect_left({}, "", "cpu", {.role = "encoder", .trials = full_rows});
+}
+TEST(GqaFusion, NotWithAnotherMask) {
+  expect_left({.mask = slot_mask + "mask = Identity(tokens)\n"}, "the mask is not causal with padding: mask [1, 1, 1, 1, 1, 1]: query 0 sees key 5");
+}
+TEST(GqaFusion, NotWithHeadsThatTheKernelCantTake) {
+  expect_left({.head_size = 12, .value_size = 12}, "the head size 12 is no multiple of 8");
+  expect_left({.value_size = 16}, "key heads have size 8, value heads 16");
+}
+TEST(GqaFusion, NotWithASoftcapOrWindowThatTheKernelLacks) {
+  expect_left({.attributes = "q_num_heads = 2, kv_num_heads = 1, softcap = 20.0"}, "the kernel has no softcap", "webgpu");
+  expect_left({.mask = counted_window}, "the kernel has no window", "mlx");
+}
+TEST(GqaFusion, NotWhenScoresAreAskedFor) {
+  expect_left({.attributes = "q_num_heads = 2, kv_num_heads = 1, qk_matmul_output_mode = 1"}, "attribute qk_matmul_output_mode is set");
+}
+
+}  // namespace
+}  // namespace mobius::rules
