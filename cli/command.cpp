@@ -11,6 +11,7 @@ std::vector<Command> commands() {
   all.push_back(build_gguf_command());
   all.push_back(list_command());
   all.push_back(info_command());
+  all.push_back(check_command());
   all.push_back(completion_command());
   all.push_back(man_command());
   return all;

@@ -62,6 +62,7 @@ Command build_command();
 Command build_gguf_command();
 Command list_command();
 Command info_command();
+Command check_command();
 Command completion_command();
 Command man_command();
 

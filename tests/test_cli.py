@@ -4,7 +4,9 @@ import os
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
+import onnxruntime
 import pytest
 from checkpoints import LLAMA, make_checkpoint, snapshot
 from conftest import PROGRAM
@@ -193,6 +195,34 @@ def test_info_of_a_model_counts_its_parameters(mobius, tmp_path):
     assert (info["kind"], info["model_type"], info["family"], info["task"], info["dtype"]) == ("model", "llama", "llama", "text-generation", "bf16")
     assert info["parameters"] == expected and info["bytes"] == {"f32": 4 * expected, "f16": 2 * expected, "bf16": 2 * expected}
     assert f"{expected:,}" in mobius("info", folder).stdout
+
+
+# ── check ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+WHEEL = Path(onnxruntime.__file__).parent / "capi"
+
+
+@pytest.mark.parametrize("ep", ["default", "cpu"])
+def test_check_runs_a_package_in_onnxruntime(mobius, built, ep):
+    package = built(LLAMA, "--ep", ep)
+    result = mobius("check", package, "--onnxruntime", WHEEL)
+    assert result.returncode == 0 and onnxruntime.__version__ in result.stdout and "runs two steps" in result.stdout
+    found = json.loads(mobius("check", package, "--json", env={"MOBIUS_ONNXRUNTIME": str(WHEEL)}).stdout)
+    assert found["onnxruntime"] == onnxruntime.__version__ and found["components"][0]["problems"] == []
+
+
+def test_check_tells_what_is_not_finite(mobius, tmp_path):
+    folder = make_checkpoint(tmp_path / "model", {"rms_norm_eps": 0.0})  # of zeros: 0 / 0
+    assert mobius("build", folder, tmp_path / "out").returncode == 0
+    result = mobius("check", tmp_path / "out", "--onnxruntime", WHEEL)
+    assert result.returncode == 1 and "logits has values that are not finite" in result.stdout
+
+
+def test_check_needs_a_package_and_a_library(mobius, built, tmp_path):
+    result = mobius("check", tmp_path)
+    assert result.returncode == 1 and "is no package" in result.stderr
+    result = mobius("check", built(LLAMA, "--ep", "default"), "--onnxruntime", tmp_path / "none")
+    assert result.returncode == 1 and str(tmp_path / "none") in result.stderr
 
 
 # ── wrong use ────────────────────────────────────────────────────────────────────────────────────────────────────────────
