@@ -212,7 +212,9 @@ def test_check_runs_a_package_in_onnxruntime(mobius, built, ep):
 
 
 def test_check_tells_what_is_not_finite(mobius, tmp_path):
-    folder = make_checkpoint(tmp_path / "model", {"rms_norm_eps": 0.0})  # of zeros: 0 / 0
+    folder = make_checkpoint(tmp_path / "model")
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes().replace(b"\0" * 1024, b"\xff" * 1024))  # NaN
     assert mobius("build", folder, tmp_path / "out").returncode == 0
     result = mobius("check", tmp_path / "out", "--onnxruntime", WHEEL)
     assert result.returncode == 1 and "logits has values that are not finite" in result.stdout
