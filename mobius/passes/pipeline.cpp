@@ -38,6 +38,9 @@ constexpr Pass fold[] = {
 
 std::vector<RuleGroup> fusions() {
   return {
+      // What others decompose comes first, in the forms that the fusions look for. A LayerNorm holds what looks like an RMSNorm.
+      rules::layer_norm_fusion(),
+      rules::rms_norm_fusion(),
       rules::fused_matmul(),  // the product of a Linear comes before what looks at products
       rules::gqa_fusion(),
       rules::pack_qkv(),

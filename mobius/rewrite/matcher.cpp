@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "mobius/base/error.hpp"
 #include "mobius/rewrite/operators.hpp"
@@ -35,6 +36,14 @@ bool adds_axes(const ir::Value* constant, const ir::Node* user) {
   if (rank == 0 || !user) return false;
   if (!is_broadcasting(user->op)) return true;
   return std::ranges::none_of(user->inputs(), [&](const auto* v) { return v && v != constant && v->rank().value_or(0) >= rank; });
+}
+
+// What an attribute that the node leaves out means. A Transpose without perm reverses the axes.
+std::optional<ir::Attribute> default_of(const ir::Node& node, std::string_view attribute) {
+  if (!node.is("Transpose") || attribute != "perm" || !node.input(0) || !node.input(0)->rank()) return attribute_default(node.op, attribute);
+  std::vector<std::int64_t> reversed(*node.input(0)->rank());
+  std::iota(reversed.rbegin(), reversed.rend(), 0);
+  return ir::Attribute{std::move(reversed)};
 }
 
 class Solver {
@@ -132,7 +141,7 @@ class Solver {
   bool attributes(const Goal& g, const ir::Node& node, std::vector<std::string>& bound) {
     for (const auto& [name, spec] : g.pattern->attrs) {
       const auto* given = node.attribute(name);
-      auto value = given ? std::optional(*given) : spec.fallback ? spec.fallback : attribute_default(node.op, name);
+      auto value = given ? std::optional(*given) : spec.fallback ? spec.fallback : default_of(node, name);
       if (!value) return fail_at(g, "attribute " + name + " is missing");
       if (spec.equals) {
         if (!ir::equal(*spec.equals, *value)) return fail_at(g, "attribute " + name + " has another value");

@@ -101,6 +101,13 @@ TEST(Matcher, AnAttributeThatIsNotListedMustHaveItsDefault) {
   EXPECT_EQ(r.text, "Gelu");
 }
 
+TEST(Matcher, ATransposeWithoutPermReversesTheAxes) {
+  const auto [x] = vars("x");
+  const Rule rule{.name = "Transpose", .from = {transpose(x, {1, 0})}, .to = {ops::one<Pat>({"test", "T"}, {x})}};
+  EXPECT_EQ(rewritten(rule, "g (float[B,2] x) => (float[2,B] y) { y = Transpose(x) }").text, "T");
+  EXPECT_EQ(rewritten(rule, "g (float[B,2,3] x) => (float[3,2,B] y) { y = Transpose(x) }").text, "Transpose");
+}
+
 TEST(Matcher, OperandsThatAreNotListedMustBeAbsent) {
   const auto [x] = vars("x");
   const Rule rule{.name = "Clip", .from = {ops::one<Pat>({"", "Clip"}, {x})}, .to = {identity(x)}};

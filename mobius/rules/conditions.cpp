@@ -31,6 +31,13 @@ Condition kernel_takes(std::string kernel, DataTypeSet EpCapabilities::*dtypes, 
   }};
 }
 
+Condition is_one_of(const Pat& a, DataTypeSet dtypes) {
+  return {[=](const Match& m, const Target&) -> Reason {
+    if (dtypes.contains(m[a]->dtype())) return std::nullopt;
+    return fmt::format("{} is {}", m[a]->name, dtype_text(m[a]));
+  }};
+}
+
 Condition same_dtype(const Pat& a, const Pat& b) {
   return {[=](const Match& m, const Target&) -> Reason {
     if (m[a]->dtype() == m[b]->dtype()) return std::nullopt;

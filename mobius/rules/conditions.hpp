@@ -8,6 +8,7 @@ namespace mobius::rules {
 
 // The EP's kernel takes the element type of `a`.
 rewrite::Condition kernel_takes(std::string kernel, DataTypeSet EpCapabilities::*dtypes, const rewrite::Pat& a);
+rewrite::Condition is_one_of(const rewrite::Pat& a, DataTypeSet dtypes);
 rewrite::Condition same_dtype(const rewrite::Pat& a, const rewrite::Pat& b);
 rewrite::Condition has_rank_in(const rewrite::Pat& a, std::size_t low, std::size_t high);
 // `v` has rank 1, and the length of x's last axis.

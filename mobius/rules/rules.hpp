@@ -4,6 +4,11 @@
 
 namespace mobius::rules {
 
+// ── what others decompose, in one form ──
+rewrite::RuleGroup layer_norm_fusion();  // (x - mean) / sqrt(variance + e) ...  ⟶  LayerNormalization
+rewrite::RuleGroup rms_norm_fusion();    // x / sqrt(mean(x * x) + e) ...        ⟶  RMSNormalization
+
+// ── fusions ──
 rewrite::RuleGroup fused_matmul();     // c · (a · wᵀ)                     ⟶  FusedMatMul(a, w; alpha = c, transB)
 rewrite::RuleGroup gqa_fusion();       // Attention, RotaryEmbedding       ⟶  GroupQueryAttention
 rewrite::RuleGroup pack_qkv();         // three projections into one       ⟶  GroupQueryAttention with packed QKV
