@@ -41,9 +41,13 @@ std::vector<RuleGroup> fusions() {
       // What others decompose comes first, in the forms that the fusions look for. A LayerNorm holds what looks like an RMSNorm.
       rules::layer_norm_fusion(),
       rules::rms_norm_fusion(),
+      rules::gelu_fusion(),
       rules::fused_matmul(),  // the product of a Linear comes before what looks at products
       rules::gqa_fusion(),
       rules::pack_qkv(),
+      // After the Gelus that others decompose.
+      rules::bias_gelu(),
+      rules::fast_gelu(),
       // Norms come last, since they take the Adds that biases leave.
       rules::skip_norm(),
       rules::skip_layer_norm(),

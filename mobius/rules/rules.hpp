@@ -6,12 +6,15 @@ namespace mobius::rules {
 
 // ── what others decompose, in one form ──
 rewrite::RuleGroup layer_norm_fusion();  // (x - mean) / sqrt(variance + e) ...  ⟶  LayerNormalization
+rewrite::RuleGroup gelu_fusion();        // 0.5 * x * (1 + erf(...)) or tanh  ⟶  Gelu
 rewrite::RuleGroup rms_norm_fusion();    // x / sqrt(mean(x * x) + e) ...        ⟶  RMSNormalization
 
 // ── fusions ──
 rewrite::RuleGroup fused_matmul();     // c · (a · wᵀ)                     ⟶  FusedMatMul(a, w; alpha = c, transB)
 rewrite::RuleGroup gqa_fusion();       // Attention, RotaryEmbedding       ⟶  GroupQueryAttention
 rewrite::RuleGroup pack_qkv();         // three projections into one       ⟶  GroupQueryAttention with packed QKV
+rewrite::RuleGroup bias_gelu();        // Gelu(x + b)                      ⟶  BiasGelu
+rewrite::RuleGroup fast_gelu();        // Gelu(x + b; tanh)                ⟶  FastGelu
 rewrite::RuleGroup skip_norm();        // RMSNorm(x + skip)                ⟶  SkipSimplifiedLayerNormalization
 rewrite::RuleGroup skip_layer_norm();  // LayerNorm(x + skip)              ⟶  SkipLayerNormalization
 
