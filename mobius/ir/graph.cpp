@@ -86,12 +86,19 @@ void Node::resize_inputs(std::size_t n) {
   inputs_.resize(n, nullptr);
 }
 
-Value* Node::add_output(std::string value_name) {
+Value* Node::make_output(std::string value_name, std::size_t i) {
   auto* v = graph_->new_value(value_name.empty() ? graph_->unique_name(std::string(op.type)) : std::move(value_name), {});
   v->producer_ = this;
-  v->index_ = outputs_.size();
-  outputs_.push_back(v);
+  v->index_ = i;
   return v;
+}
+
+Value* Node::add_output(std::string value_name) { return outputs_.emplace_back(make_output(std::move(value_name), outputs_.size())); }
+
+Value* Node::restore_output(std::size_t i, std::string value_name) {
+  if (i >= outputs_.size()) outputs_.resize(i + 1, nullptr);
+  expect(!outputs_[i], "restoring an output that is there");
+  return outputs_[i] = make_output(std::move(value_name), i);
 }
 
 void Node::drop_output(std::size_t i) {

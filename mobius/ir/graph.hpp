@@ -134,8 +134,9 @@ class Node {
 
   void set_input(std::size_t i, Value* value);  // keeps both ends of the edge right; grows the list when needed
   void resize_inputs(std::size_t n);
-  Value* add_output(std::string name = {});  // appends one more output value
-  void drop_output(std::size_t i);           // an unused output becomes omitted; trailing ones are cut off
+  Value* add_output(std::string name = {});                     // appends one more output value
+  void drop_output(std::size_t i);                              // an unused output becomes omitted; trailing ones are cut off
+  Value* restore_output(std::size_t i, std::string name = {});  // an omitted output, or one beyond the last, comes to be
 
   bool is(std::string_view type, std::string_view domain = "") const { return op.type == type && op.domain == domain; }
   // Attribute access with the operator's default; a wrong kind is an Error.
@@ -149,6 +150,7 @@ class Node {
 
  private:
   friend class Graph;
+  Value* make_output(std::string name, std::size_t i);
   std::vector<Value*> inputs_, outputs_;
   Graph* graph_ = nullptr;
   Node* next_ = nullptr;

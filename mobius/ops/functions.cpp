@@ -60,6 +60,8 @@ std::optional<ir::Function> function_body(const ir::Node& node, std::int64_t ops
   return entry->build(body);
 }
 
+bool has_function_body(ir::OpName op) { return find_entry(op) != nullptr; }
+
 std::string function_form(const ir::Node& node) {
   const FunctionEntry* entry = find_entry(node.op);
   std::string form = ir::to_string(node.op) + "(";
@@ -172,6 +174,10 @@ void BodyBuilder::output(std::size_t i, Value* value) {
 }
 
 ir::Function BodyBuilder::finish() {
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    // An output that the node leaves out has its place all the same.
+    if (!outputs_[i] && !node_.output(i)) output(i, outputs_.front());
+  }
   for (Value* value : outputs_) {
     expect(value != nullptr, "a function body leaves an output without a value");
     graph().add_output(value);

@@ -14,6 +14,8 @@ namespace mobius::ops {
 // nullopt: no body is known for this operator, or not in this form. `opset`: the ai.onnx version the body may use.
 std::optional<ir::Function> function_body(const ir::Node& node, std::int64_t opset);
 
+bool has_function_body(ir::OpName op);  // in some form
+
 // Two nodes with equal keys share one body; a model can hold one form per operator name.
 std::string function_form(const ir::Node& node);
 

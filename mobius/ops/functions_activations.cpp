@@ -50,7 +50,8 @@ std::optional<ir::Function> fast_gelu(BodyBuilder& b) {
 
 std::optional<ir::Function> swish_with(BodyBuilder& b, float alpha) {
   Value* x = b.input(0);
-  b.output(0, b.mul(x, b.op("Sigmoid", {b.mul(x, b.attribute_like("alpha", alpha, x))})));
+  const bool scales = alpha != 1.0F || b.node().attribute("alpha");
+  b.output(0, b.mul(x, b.op("Sigmoid", {scales ? b.mul(x, b.attribute_like("alpha", alpha, x)) : x})));
   return b.finish();
 }
 std::optional<ir::Function> quick_gelu(BodyBuilder& b) { return swish_with(b, 1.702F); }

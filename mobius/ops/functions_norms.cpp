@@ -28,11 +28,24 @@ Value* inverse_root(BodyBuilder& b, Value* variance, float epsilon, Value* like)
   return b.op("Reciprocal", {b.op("Sqrt", {shifted})});
 }
 
+bool wants(const BodyBuilder& b, std::size_t output) { return b.node().output(output) != nullptr; }
+
+// 1 / √(mean(x²) + ε) over the last axis, in float32.
+Value* inverse_rms(BodyBuilder& b, Value* x, float epsilon) {
+  Value* wide = b.cast(x, DataType::float32);
+  return inverse_root(b, b.reduce("ReduceMean", b.mul(wide, wide), {-1}), epsilon, nullptr);
+}
+
 // X, scale -> Y, (SimplifiedLayerNormalization:) inv_std_var?
 std::optional<ir::Function> rms_norm(BodyBuilder& b) {
   auto axes = normalized_axes(b);
   auto stash = b.node().int_attribute("stash_type", 1);
   if (!axes || (stash != 1 && stash != 11 && stash != 10 && stash != 16)) return std::nullopt;
+  if (b.node().op.type != "RMSNormalization" && b.opset() >= 23 && b.node().outputs().size() == 1) {
+    b.output(0, b.op("RMSNormalization", {b.input(0), b.input(1)},
+                     {{"axis", b.node().int_attribute("axis", -1)}, {"epsilon", b.reference("epsilon", 1e-5F)}, {"stash_type", stash}}));
+    return b.finish();
+  }
   Value* x = b.cast(b.input(0), static_cast<DataType>(stash));
   Value* inv_std = inverse_root(b, b.reduce("ReduceMean", b.mul(x, x), *axes), 1e-5F, stash == 1 ? nullptr : x);
   b.output(0, b.mul(b.cast_like(b.mul(x, inv_std), b.input(0)), b.input(1)));
@@ -47,16 +60,18 @@ Value* skip_sum(BodyBuilder& b, std::size_t bias) {
 
 // input, skip, gamma, bias? -> output, mean?, inv_std_var?, input_skip_bias_sum?
 std::optional<ir::Function> skip_rms_norm(BodyBuilder& b) {
+  constexpr float epsilon = 1e-12F;
   Value* sum = skip_sum(b, 3);
-  if (b.opset() >= 23 && b.node().outputs().size() == 1) {
-    b.output(0, b.op("RMSNormalization", {sum, b.input(2)}, {{"epsilon", b.reference("epsilon", 1e-12F)}}));
-    return b.finish();
+  Value* inv_std = nullptr;
+  if (b.opset() >= 23) {
+    b.output(0, b.op("RMSNormalization", {sum, b.input(2)}, {{"epsilon", b.reference("epsilon", epsilon)}}));
+    if (wants(b, 1) || wants(b, 2)) inv_std = inverse_rms(b, sum, epsilon);
+  } else {
+    inv_std = inverse_rms(b, sum, epsilon);
+    b.output(0, b.mul(b.cast_like(b.mul(b.cast(sum, DataType::float32), inv_std), b.input(0)), b.input(2)));
   }
-  Value* x = b.cast(sum, DataType::float32);
-  Value* inv_std = inverse_root(b, b.reduce("ReduceMean", b.mul(x, x), {-1}), 1e-12F, nullptr);
-  b.output(0, b.mul(b.cast_like(b.mul(x, inv_std), b.input(0)), b.input(2)));
-  if (b.node().outputs().size() > 1) b.output(1, b.sub(inv_std, inv_std));  // no mean is taken away
-  b.output(2, inv_std);
+  if (wants(b, 1)) b.output(1, b.sub(inv_std, inv_std));  // no mean is taken away
+  if (wants(b, 2)) b.output(2, inv_std);
   b.output(3, sum);
   return b.finish();
 }
@@ -64,14 +79,11 @@ std::optional<ir::Function> skip_rms_norm(BodyBuilder& b) {
 // input, skip, gamma, beta?, bias? -> output, mean?, inv_std_var?, input_skip_bias_sum?
 std::optional<ir::Function> skip_layer_norm(BodyBuilder& b) {
   Value* sum = skip_sum(b, 4);
-  Value* x = b.cast(sum, DataType::float32);
-  Value* mean = b.reduce("ReduceMean", x, {-1});
-  Value* centred = b.sub(x, mean);
-  Value* inv_std = inverse_root(b, b.reduce("ReduceMean", b.mul(centred, centred), {-1}), 1e-12F, nullptr);
-  Value* y = b.mul(b.cast_like(b.mul(centred, inv_std), b.input(0)), b.input(2));
-  b.output(0, b.input(3) ? b.add(y, b.input(3)) : y);
-  b.output(1, mean);
-  b.output(2, inv_std);
+  const bool statistics = wants(b, 1) || wants(b, 2);
+  auto y = b.op_n("LayerNormalization", {sum, b.input(2), b.input(3)}, statistics ? 3 : 1, {{"epsilon", b.reference("epsilon", 1e-12F)}});
+  b.output(0, y[0]);
+  if (wants(b, 1)) b.output(1, y[1]);
+  if (wants(b, 2)) b.output(2, y[2]);
   b.output(3, sum);
   return b.finish();
 }

@@ -141,8 +141,8 @@ class Evaluator {
     if (inputs.size() > formal.size()) {
       fail(ErrorKind::invalid_argument, "function {}::{} takes {} inputs, got {}", function.domain, function.name, formal.size(), inputs.size());
     }
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i]) inner.values[formal[i]] = std::make_shared<const Array>(*inputs[i]);
+    for (std::size_t i = 0; i < formal.size(); ++i) {  // one that the call leaves out is left out inside too
+      inner.values[formal[i]] = i < inputs.size() && inputs[i] ? std::make_shared<const Array>(*inputs[i]) : nullptr;
     }
     run(*function.body, inner);
     std::vector<Array> results;

@@ -1,12 +1,21 @@
 // The whole-graph passes. Each says how many nodes it removed or changed; 0 means that there was nothing to do.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "mobius/ir/model.hpp"
 
 namespace mobius::passes {
+
+// Types and symbolic shapes of all values. Where operands contradict an operator, its results stay as they are: models that others
+// wrote are taken as they come.
+std::size_t infer_shapes(ir::Graph& graph);  // how many values have a shape that had none
+void infer_types(ir::Node& node);            // of one node, likewise
+
+// Constant nodes become initializers.
+std::size_t lift_constants(ir::Graph& graph);
 
 // Nodes and initializers that nothing uses. Graph inputs stay: they are the interface.
 std::size_t remove_dead_code(ir::Graph& graph);
@@ -28,7 +37,13 @@ std::size_t deduplicate_initializers(ir::Graph& graph);
 // its size; small results are computed.
 std::size_t fold_constants(ir::Graph& graph);
 
-// Gives every com.microsoft operator that has one its function body, and the model the opset imports it needs.
-void attach_function_bodies(ir::Model& model);
+// Gives every com.microsoft operator its function body where it has one and is in the graph in one form only, and the model the opset
+// imports it needs.
+void attach_function_bodies(ir::Model& model, std::int64_t opset);
+
+// Writes the model for another ai.onnx opset. `check_raise` finds out beforehand whether all nodes mean the same there; `set_opset`
+// refuses nodes that a lower opset lacks, and adapts the IR version, at most `max_ir`. Error unsupported, with the node's name.
+void check_raise(const ir::Model& model, std::int64_t opset);
+void set_opset(ir::Model& model, std::int64_t opset, std::int64_t max_ir);
 
 }  // namespace mobius::passes

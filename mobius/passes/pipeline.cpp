@@ -9,6 +9,7 @@
 #include "mobius/base/error.hpp"
 #include "mobius/base/log.hpp"
 #include "mobius/ep/registry.hpp"
+#include "mobius/passes/inline.hpp"
 #include "mobius/passes/passes.hpp"
 #include "mobius/rules/rules.hpp"
 
@@ -25,14 +26,18 @@ struct Pass {
 
 // Equal subgraphs become one before anything is matched: a pattern that meets two copies of one value does not match.
 constexpr Pass cleanup[] = {
+    {"ConstantsToInitializers", passes::lift_constants},
+    {"ShapeInference", passes::infer_shapes},
     {"IdentityElimination", passes::remove_identities},
     {"DeduplicateInitializers", passes::deduplicate_initializers},
     {"CommonSubexpressionElimination", passes::eliminate_common_subexpressions},
     {"DeadCodeElimination", passes::remove_dead_code},
 };
-// What is left of constants becomes part of the weights.
+// What is left of constants becomes part of the weights. Lowering gives each node its own constants and shapes: those become one again.
 constexpr Pass fold[] = {
     {"ConstantFolding", passes::fold_constants},
+    {"DeduplicateInitializers", passes::deduplicate_initializers},
+    {"CommonSubexpressionElimination", passes::eliminate_common_subexpressions},
     {"DeadCodeElimination", passes::remove_dead_code},
 };
 
@@ -62,6 +67,11 @@ std::vector<RuleGroup> lowerings() {
   };
 }
 
+std::int64_t opset_of(const ir::Model& model) {
+  const auto found = model.opset_imports.find("");
+  return found == model.opset_imports.end() ? 1 : found->second;
+}
+
 class Pipeline {
  public:
   Pipeline(ir::Model& model, Target target, const OptimizeOptions& options) : model_(model), target_(std::move(target)), options_(options) {
@@ -78,13 +88,16 @@ class Pipeline {
     line("Stage 2: Fusion ({} rule groups)", fusion.size());
     for (const auto& group : fusion) apply("Fusion", group);
     check_fusions();
+    line("Stage 2b: InlinePass (expand unsupported custom ops)");
+    inline_functions();
     const auto lowering = registered(lowerings());
     line("Stage 3: Lowering ({} rule groups for {})", lowering.size(), target_.ep.name);
     for (const auto& group : lowering) apply("Lowering", group);
     line("Stage 4: Constant folding");
     stage("Fold", fold);
     remove_dead_inputs();
-    passes::attach_function_bodies(model_);
+    passes::attach_function_bodies(model_, target_.opset);
+    set_opset();
     line("Summary:");
     for (const auto& row : summary_table(report_)) line("  {}", row);
     return std::move(report_);
@@ -138,6 +151,22 @@ class Pipeline {
     });
   }
 
+  void inline_functions() {
+    step("InlinePass", "InlinePass", [&](StepReport& s) {
+      auto done = passes::inline_functions(model_, target_);
+      s.is_rule = true;
+      s.rule = std::move(done.report);
+      line("  {:<26}: {}", "InlinePass", describe_change(s.rule));
+      for (auto& text : done.warnings) warn(std::move(text));
+    });
+  }
+
+  void set_opset() {
+    const auto opset = opset_of(model_), ir_version = model_.ir_version;
+    passes::set_opset(model_, target_.opset, target_.ep.max_ir);
+    if (opset != target_.opset) line("Opset: {} → {}, IR version: {} → {}", opset, target_.opset, ir_version, model_.ir_version);
+  }
+
   // The specification's fusion assertion: an EP that is fast by GroupQueryAttention should not be left without it unnoticed.
   void check_fusions() {
     if (target_.role != "decoder" || !target_.ep.gqa_dtypes.contains(target_.dtype)) return;
@@ -172,6 +201,15 @@ class Pipeline {
   OptimizeReport report_;
 };
 
+// The one asked for; else the EP's highest, but none above the model's own.
+std::int64_t target_opset(const ir::Model& model, const EpCapabilities& ep, const OptimizeOptions& options) {
+  constexpr std::int64_t lowest = 21;
+  const auto own = opset_of(model);
+  if (!options.opset) return std::min(ep.max_opset, own);
+  if (*options.opset >= lowest && *options.opset <= ep.max_opset) return *options.opset;
+  fail(ErrorKind::invalid_argument, "opset {} can't be written for {}: expected {} to {}", *options.opset, ep.name, lowest, ep.max_opset);
+}
+
 // The float type that most of a model is in: that of its first float input or weight.
 ir::DataType dtype_of(const ir::Model& model) {
   const auto is_float = [](const ir::Value* v) { return any_float.contains(v->dtype()); };
@@ -186,8 +224,9 @@ ir::DataType dtype_of(const ir::Model& model) {
 
 OptimizeReport optimize_model(ir::Model& model, const OptimizeOptions& options) {
   const auto& ep = ep_registry().require(options.ep);
-  const auto opset = model.opset_imports.contains("") ? model.opset_imports[""] : 1;
-  return Pipeline(model, {ep, options.dtype.value_or(dtype_of(model)), options.model_role, opset, options.padding}, options).run();
+  const Target target{ep, options.dtype.value_or(dtype_of(model)), options.model_role, target_opset(model, ep, options), options.padding};
+  passes::check_raise(model, target.opset);
+  return Pipeline(model, target, options).run();
 }
 
 }  // namespace mobius

@@ -82,14 +82,6 @@ std::string scope_of(const ir::Node& node) {
   return slash == std::string::npos ? std::string{} : node.name.substr(0, slash);
 }
 
-void redirect(ir::Value* from, ir::Value* to, Inserter& at) {
-  if (from == to) return;
-  if (!to->type.shape || (from->type.shape && !from->type.shape->empty() && to->type.shape->size() != from->type.shape->size())) to->type = from->type;
-  const bool interface = to->is_graph_input() || to->is_graph_output() || to->is_initializer();
-  if (from->is_graph_output() && interface) to = at.add({"", "Identity"}, {to})[0];
-  from->graph()->replace_all_uses(from, to);
-}
-
 class Application {
  public:
   Application(const Rule& rule, ir::Graph& graph, const Match& match, const Target& target, RuleReport& report)
@@ -110,7 +102,7 @@ class Application {
     Inserter at(graph_, place, scope_of(*root));
     const auto results = replacement(rule_, at, match_, target_);
     for (std::size_t i = 0; i < exposed.size(); ++i)
-      if (exposed[i] && results[i]) redirect(exposed[i], results[i], at);
+      if (exposed[i] && results[i]) at.redirect(exposed[i], results[i]);
     for (auto* n : at.added()) {
       n->metadata.insert(root->metadata.begin(), root->metadata.end());
       for (std::size_t i = n->outputs().size(); i-- > 0;)

@@ -131,7 +131,7 @@ class Solver {
 
     std::vector<std::string> bound;
     found.nodes.emplace(g.pattern, node);
-    const bool ok = attributes(g, *node, bound) && operands(g, *node, rest);
+    const bool ok = g.pattern->any_form ? solve(rest) : attributes(g, *node, bound) && operands(g, *node, rest);
     if (ok) return true;
     found.nodes.erase(g.pattern);
     for (const auto& name : bound) found.attributes.erase(name);

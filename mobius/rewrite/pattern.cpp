@@ -29,6 +29,13 @@ std::vector<Pat> Pat::apply(ir::OpName op, std::vector<Arg> args, AttrArgs attrs
   return out;
 }
 
+std::vector<Pat> any_form(ir::OpName op, std::size_t results) {
+  const auto node = std::make_shared<PatNode>(PatNode{.kind = PatNode::Kind::op, .op = op, .results = results, .any_form = true});
+  std::vector<Pat> out(results);
+  for (std::size_t i = 0; i < results; ++i) out[i].node = node, out[i].output = i;
+  return out;
+}
+
 Pat operator|(const Pat& a, const Pat& b) {
   Pat p;
   p.node = std::make_shared<PatNode>(PatNode{.kind = PatNode::Kind::either, .args = {a, b}});

@@ -99,11 +99,15 @@ struct PatNode {
   std::vector<Pat::Arg> args = {};  // operands, or the alternatives
   std::map<std::string, AttrSpec> attrs = {};
   std::size_t results = 1;
+  bool any_form = false;  // of an op: operands and attributes are left to the rule's conditions and `make`
 
   bool is_number() const { return kind == Kind::literal || kind == Kind::scalar; }
 };
 
 Pat operator|(const Pat& a, const Pat& b);
+
+// An operator with whatever operands, attributes and results: for rules that read the node themselves. One pattern per possible result.
+std::vector<Pat> any_form(ir::OpName op, std::size_t results);
 
 template <class... Names>
 auto vars(Names... names) {

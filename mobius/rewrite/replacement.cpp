@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "mobius/base/error.hpp"
-#include "mobius/ops/infer.hpp"
+#include "mobius/rewrite/body.hpp"
 #include "mobius/rewrite/matcher.hpp"
 #include "mobius/rewrite/operators.hpp"
 
@@ -20,7 +20,11 @@ std::vector<ir::Value*> Inserter::add_in(const std::string& scope, ir::OpName op
   auto* node = graph_.insert(before_, op, inputs, std::move(attributes), results);
   node->name = graph_.unique_name(scope.empty() ? std::string(op.type) : scope + "/" + std::string(op.type));
   for (auto* o : node->outputs()) graph_.rename(o, o->index() == 0 ? node->name : graph_.unique_name(node->name + ":" + std::to_string(o->index())));
-  ops::TypeInference().infer(*node);
+  try {
+    inference_.infer(*node);
+  } catch (const Error&) {
+    if (strict_) throw;
+  }
   added_.push_back(node);
   return node->outputs();
 }
@@ -56,6 +60,14 @@ ir::Value* Inserter::integers(const std::vector<std::int64_t>& values) {
   return shared_constant(ir::make_tensor({static_cast<std::int64_t>(values.size())}, values), "integers");
 }
 ir::Value* Inserter::number(ir::DataType dtype, double value) { return shared_constant(ir::make_scalar(dtype, value), "constant"); }
+
+void Inserter::redirect(ir::Value* from, ir::Value* to) {
+  if (from == to) return;
+  if (to->producer()) to->type = from->is_graph_output() ? joined(from->type, to->type) : joined(to->type, from->type);
+  const bool interface = to->is_graph_input() || to->is_graph_output() || to->is_initializer() || to->graph() != from->graph();
+  if (from->is_graph_output() && interface) to = add({"", "Identity"}, {to})[0];
+  from->graph()->replace_all_uses(from, to);
+}
 
 namespace {
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "mobius/ep/capabilities.hpp"
+#include "mobius/ops/infer.hpp"
 #include "mobius/rewrite/pattern.hpp"
 
 namespace mobius::rewrite {
@@ -81,12 +82,16 @@ class Inserter {
  public:
   Inserter(ir::Graph& graph, ir::Node* before, std::string scope) : graph_(graph), before_(before), scope_(std::move(scope)) {}
   ir::Graph& graph() { return graph_; }
+  // Operands that contradict an operator leave its results without types, instead of being an Error: for nodes that others wrote.
+  void allow_contradictions() { strict_ = false; }
   std::vector<ir::Value*> add(ir::OpName op, std::vector<ir::Value*> inputs, ir::Attributes attributes = {}, std::size_t results = 1);
   ir::Value* constant(ir::TensorPtr data, std::string_view hint = "constant");
   // One result; an equal node that is already there before this place is taken instead of a second one.
   ir::Value* shared(ir::OpName op, std::vector<ir::Value*> inputs, ir::Attributes attributes = {});
   ir::Value* integers(const std::vector<std::int64_t>& values);  // int64 [n]; an equal one that is there already is taken
   ir::Value* number(ir::DataType dtype, double value);           // a scalar, likewise
+  // Every use of `from` becomes one of `to`, which learns what the type of `from` says more. The interface keeps its names.
+  void redirect(ir::Value* from, ir::Value* to);
   const std::vector<ir::Node*>& added() const { return added_; }
 
  private:
@@ -96,6 +101,8 @@ class Inserter {
   ir::Graph& graph_;
   ir::Node* before_;
   std::string scope_;
+  bool strict_ = true;
+  ops::TypeInference inference_;  // one for all nodes: shapes that they compute stay symbolic
   std::vector<ir::Node*> added_;
 };
 

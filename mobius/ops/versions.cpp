@@ -1,0 +1,182 @@
+// What each opset brought, as tables.
+#include "mobius/ops/versions.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+
+namespace mobius::ops {
+namespace {
+
+using enum ir::DataType;
+
+struct NewOperator {
+  std::string_view op;
+  std::int64_t since;
+};
+constexpr NewOperator new_operators[] = {
+    {"DeformConv", 19},      {"AffineGrid", 20},    {"Gelu", 20},      {"ImageDecoder", 20},     {"RegexFullMatch", 20},
+    {"StringConcat", 20},    {"StringSplit", 20},   {"Attention", 23}, {"RMSNormalization", 23}, {"RotaryEmbedding", 23},
+    {"Swish", 24},           {"TensorScatter", 24}, {"BitCast", 26},   {"CumProd", 26},          {"CausalConvWithState", 27},
+    {"LinearAttention", 27}, {"SwiGLU", 28},
+};
+
+struct NewAttribute {
+  std::string_view op, attribute;
+  std::int64_t since;
+};
+constexpr NewAttribute new_attributes[] = {
+    {"AveragePool", "dilations", 19},       {"Cast", "saturate", 19},
+    {"CastLike", "saturate", 19},           {"QuantizeLinear", "saturate", 19},
+    {"DequantizeLinear", "block_size", 21}, {"QuantizeLinear", "block_size", 21},
+    {"QuantizeLinear", "output_dtype", 21}, {"DequantizeLinear", "output_dtype", 23},
+    {"QuantizeLinear", "precision", 23},    {"Cast", "round_mode", 24},
+    {"CastLike", "round_mode", 24},         {"Attention", "left_window_size", 25},
+    {"Attention", "right_window_size", 25}, {"Range", "stash_type", 27},
+    {"SpaceToDepth", "mode", 28},
+};
+
+struct NewInput {
+  std::string_view op;
+  std::size_t input;
+  std::int64_t since;
+};
+constexpr NewInput new_inputs[] = {{"Attention", 6, 24}};
+
+// Element types that came after most operators.
+struct NewType {
+  ir::DataType type;
+  std::int64_t since;
+  std::int64_t ir_version;
+};
+constexpr NewType new_types[] = {
+    {float8e4m3fn, 19, 9}, {float8e4m3fnuz, 19, 9}, {float8e5m2, 19, 9},  {float8e5m2fnuz, 19, 9}, {uint4, 21, 10},
+    {int4, 21, 10},        {float4e2m1, 23, 11},    {float8e8m0, 24, 12}, {uint2, 25, 13},         {int2, 25, 13},
+};
+
+// Element types that single operators learnt later.
+struct LaterType {
+  ir::DataType type;
+  std::int64_t since;
+  std::initializer_list<std::string_view> ops;
+};
+const LaterType later_types[] = {
+    {string, 19, {"Equal"}},
+    {boolean, 20, {"ReduceMax", "ReduceMin"}},
+    {float16, 20, {"IsInf"}},
+    {bfloat16, 20, {"IsInf", "ConstantOfShape"}},
+    {bfloat16,
+     22,
+     {"Acos",
+      "Acosh",
+      "Asin",
+      "Asinh",
+      "Atan",
+      "Atanh",
+      "AveragePool",
+      "Bernoulli",
+      "Conv",
+      "ConvTranspose",
+      "Cos",
+      "Cosh",
+      "DeformConv",
+      "Det",
+      "Elu",
+      "EyeLike",
+      "GRU",
+      "GlobalAveragePool",
+      "GlobalLpPool",
+      "GlobalMaxPool",
+      "GridSample",
+      "HardSigmoid",
+      "HardSwish",
+      "InstanceNormalization",
+      "LSTM",
+      "LpNormalization",
+      "LpPool",
+      "MaxPool",
+      "MaxRoiPool",
+      "MaxUnpool",
+      "Mish",
+      "Multinomial",
+      "NegativeLogLikelihoodLoss",
+      "RNN",
+      "RandomNormal",
+      "RandomNormalLike",
+      "RandomUniform",
+      "RandomUniformLike",
+      "RoiAlign",
+      "Round",
+      "Selu",
+      "Sin",
+      "Sinh",
+      "Softplus",
+      "Softsign",
+      "Tan",
+      "ThresholdedRelu"}},
+    {bfloat16, 24, {"TopK", "SplitToSequence"}},
+    {bfloat16, 27, {"Range"}},
+    {float16, 27, {"Range"}},
+    {bfloat16, 28, {"Celu", "Compress", "Einsum", "OneHot", "ReverseSequence", "Unique"}},
+    {float16, 28, {"Celu"}},
+    {float64, 28, {"Celu"}},
+};
+
+// Operators that an opset changed, so that a node of the version before can't stay as it is.
+constexpr NewOperator changed[] = {{"DFT", 20}, {"GridSample", 20}, {"GroupNormalization", 21}, {"ReduceLogSum", 28}, {"ReduceLogSumExp", 28}};
+
+bool is_onnx(ir::OpName op) { return op.domain.empty() || op.domain == "ai.onnx"; }
+
+std::int64_t types_since(const ir::Node& node, const ir::Value* value) {
+  if (!value) return 1;
+  std::int64_t least = 1;
+  for (const auto& t : new_types)
+    if (value->dtype() == t.type) least = std::max(least, t.since);
+  for (const auto& t : later_types)
+    if (value->dtype() == t.type && std::ranges::find(t.ops, node.op.type) != t.ops.end()) least = std::max(least, t.since);
+  return least;
+}
+
+}  // namespace
+
+std::int64_t since(ir::OpName op) {
+  if (!is_onnx(op)) return 1;
+  const auto* found = std::ranges::find(new_operators, op.type, &NewOperator::op);
+  return found == std::end(new_operators) ? 1 : found->since;
+}
+
+std::int64_t least_opset(const ir::Node& node) {
+  if (!is_onnx(node.op)) return 1;
+  auto least = since(node.op);
+  for (const auto& a : new_attributes)
+    if (a.op == node.op.type && node.attribute(a.attribute)) least = std::max(least, a.since);
+  for (const auto& i : new_inputs)
+    if (i.op == node.op.type && node.input(i.input)) least = std::max(least, i.since);
+  for (const auto* list : {&node.inputs(), &node.outputs()})
+    for (const auto* value : *list) least = std::max(least, types_since(node, value));
+  return least;
+}
+
+bool differs_between(const ir::Node& node, std::int64_t a, std::int64_t b) {
+  if (!is_onnx(node.op)) return false;
+  const auto low = std::min(a, b), high = std::max(a, b);
+  if (low < 18) return low != high;  // older changes are not listed
+  return std::ranges::any_of(changed, [&](const auto& c) { return c.op == node.op.type && low < c.since && c.since <= high; });
+}
+
+std::int64_t ir_version_of(std::int64_t opset) {
+  if (opset <= 18) return 8;
+  if (opset <= 20) return 9;
+  if (opset <= 22) return 10;
+  if (opset <= 24) return 11;
+  return opset <= 25 ? 12 : 13;
+}
+
+std::int64_t least_ir_version(ir::DataType type) {
+  for (const auto& t : new_types)
+    if (t.type == type) return t.ir_version;
+  return 1;
+}
+
+bool is_standard_domain(std::string_view domain) { return domain.empty() || domain == "ai.onnx" || domain == "ai.onnx.ml"; }
+
+}  // namespace mobius::ops

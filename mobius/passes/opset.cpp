@@ -1,0 +1,63 @@
+// The opset that a model is written for, and the IR version that goes with it.
+#include <algorithm>
+
+#include "mobius/base/error.hpp"
+#include "mobius/ops/versions.hpp"
+#include "mobius/passes/passes.hpp"
+#include "mobius/passes/walk.hpp"
+#include "mobius/rewrite/body.hpp"
+
+namespace mobius::passes {
+namespace {
+
+std::int64_t opset_of(const ir::Model& model) {
+  const auto found = model.opset_imports.find("");
+  return found == model.opset_imports.end() ? 1 : found->second;
+}
+
+// What the file holds decides how old its IR version may be.
+std::int64_t least_ir(const ir::Model& model) {
+  std::int64_t least = 3;
+  const auto look_at = [&](const ir::Value* v) {
+    if (v) least = std::max(least, ops::least_ir_version(v->dtype()));
+  };
+  for (const auto* v : model.graph->inputs()) look_at(v);
+  for (const auto* v : model.graph->initializers()) look_at(v);
+  for_each_node(*model.graph, [&](const ir::Node& n) {
+    for (const auto* v : n.outputs()) look_at(v);
+    if (!n.metadata.empty() || !n.overload.empty()) least = std::max<std::int64_t>(least, 10);
+  });
+  for (const auto& f : model.functions) least = std::max<std::int64_t>(least, f.overload.empty() ? 8 : 10);
+  return least;
+}
+
+}  // namespace
+
+void check_raise(const ir::Model& model, std::int64_t opset) {
+  const auto own = opset_of(model);
+  if (opset <= own) return;
+  for_each_node(*model.graph, [&](const ir::Node& n) {
+    if (!ops::differs_between(n, own, opset)) return;
+    fail(ErrorKind::unsupported, "{}: {} of opset {} can't be raised to opset {}", rewrite::scope_of_call(n), ir::to_string(n.op), own, opset);
+  });
+}
+
+void set_opset(ir::Model& model, std::int64_t opset, std::int64_t max_ir) {
+  const auto own = opset_of(model);
+  if (opset < own) {
+    for_each_node(*model.graph, [&](const ir::Node& n) {
+      const auto needed = ops::least_opset(n);
+      if (needed > opset || ops::differs_between(n, opset, own)) {
+        fail(ErrorKind::unsupported, "{} ({}) can't be written for opset {}: it is of opset {} in this form", rewrite::scope_of_call(n), ir::to_string(n.op),
+             opset, std::max(needed, opset + 1));
+      }
+    });
+  }
+  auto version = std::min(model.ir_version, max_ir);
+  if (opset < own) version = std::min(version, ops::ir_version_of(opset));
+  if (opset > own) version = std::max(version, std::min(max_ir, ops::ir_version_of(opset)));
+  if (opset != own) model.opset_imports[""] = opset;
+  model.ir_version = std::max(version, least_ir(model));
+}
+
+}  // namespace mobius::passes
