@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """Runs a package against a golden case and tells the largest relative error of each run.
 
-usage: golden_check.py CASE PACKAGE [--backend onnxruntime|reference|openvino] [--run NAME]
+usage: golden_check.py CASE PACKAGE [--backend onnxruntime|reference|openvino] [--run NAME] [--session COMMAND]
 
 A case is a folder with a tiny checkpoint, case.json and io.safetensors. case.json lists runs; a run is a list of component
 calls; a call is a list of steps that hand their cache on. io.safetensors holds every step's inputs and expected outputs under
 "<run>.<component>.<step>.<name>". A package has model.onnx, or <component>/model.onnx.
 The cache starts empty: an input of the graph that a step doesn't give has zeros with the batch filled in and no past; after a
 step, present.X becomes past_key_values.X (or past_states.X, or past.X). Inputs that the graph doesn't have are left out.
+COMMAND runs a model for us, as sessions/run_session.cpp and .mjs do; {model} in it is the model's path.
 Errors are |got - want|max / |want|max, over the positions that "where" marks as valid. Not finite counts as infinite.
 """
 import argparse
 import json
 import math
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,10 +34,12 @@ class OnnxRuntime:
     TYPES = {"float": np.float32, "float16": np.float16, "double": np.float64, "int64": np.int64, "int32": np.int32, "bool": np.bool_,
              "uint8": np.uint8, "int8": np.int8}
 
-    def __init__(self, model: Path, provider: str = "CPUExecutionProvider", threads: int = 1):
+    def __init__(self, model: Path, provider: str = "CPUExecutionProvider", threads: int = 1, optimize: bool = True):
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
+        if not optimize:
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.log_severity_level = 3
         options.intra_op_num_threads = threads
         self.session = onnxruntime.InferenceSession(model, options, providers=[provider])
@@ -93,6 +97,14 @@ def load(package: Path, component: str, backend: str, **options):
     return BACKENDS[backend](model if model.exists() else package / "model.onnx", **options)
 
 
+def run_elsewhere(command: str) -> str:
+    """Adds another program as a backend; its name."""
+    from sessions.piped import Piped
+
+    BACKENDS["session"] = lambda model: Piped([word.replace("{model}", str(model)) for word in shlex.split(command)])
+    return "session"
+
+
 def empty_cache(port: Port, batch: int) -> np.ndarray:
     # Caches are [batch, heads, past, width] or states [batch, ...]: the first dimension is the batch, any other open one is the past.
     shape = [d if isinstance(d, int) else batch if axis == 0 else 0 for axis, d in enumerate(port.shape)]
@@ -147,10 +159,9 @@ class Case:
     def allowed_error(self) -> float:
         return self.description["max_relative_error"]
 
-    def error(self, run: str, package: Path, backend: str = "onnxruntime", graphs: dict | None = None) -> float:
-        """The largest relative error of all outputs of one run. `graphs` keeps loaded components for the next run."""
+    def results(self, run: str, package: Path, backend: str = "onnxruntime", graphs: dict | None = None):
+        """Each step's outputs of one run, as (name in io, value, mask of what is valid, whether it may be flat). `graphs` keeps loaded components."""
         graphs = {} if graphs is None else graphs
-        worst = 0.0
         for call in self.description["runs"][run]:
             component = call["component"]
             if component not in graphs:
@@ -163,14 +174,26 @@ class Case:
                 for name in expected["outputs"]:
                     if name not in results:
                         raise ValueError(f"{place}: no output {name}, found {list(results)[:4]}")
-                    where = expected.get("where", {}).get(name)
-                    try:
-                        error = relative_error(results[name], self.io[f"{place}.{name}"], self.io[f"{place}.{where}"] if where else None,
-                                               name in expected.get("flat", []))
-                    except ValueError as reason:
-                        raise ValueError(f"{place}: {name} {reason}") from None
-                    worst = max(worst, error)
+                    yield f"{place}.{name}", results[name], self._valid(place, expected, name), name in expected.get("flat", [])
+
+    def _valid(self, place: str, expected: dict, name: str) -> np.ndarray | None:
+        where = expected.get("where", {}).get(name)
+        return self.io[f"{place}.{where}"] if where else None
+
+    def error(self, run: str, package: Path, backend: str = "onnxruntime", graphs: dict | None = None) -> float:
+        """The largest relative error of all outputs of one run."""
+        worst = 0.0
+        for place, got, valid, may_flatten in self.results(run, package, backend, graphs):
+            try:
+                worst = max(worst, relative_error(got, self.io[place], valid, may_flatten))
+            except ValueError as reason:
+                raise ValueError(f"{place}: {reason}") from None
         return worst
+
+    def difference(self, run: str, package: Path, graphs: dict, others: dict) -> float:
+        """The largest relative difference between what two sets of loaded components give."""
+        pairs = zip(self.results(run, package, graphs=graphs), self.results(run, package, graphs=others))
+        return max(relative_error(got, want, valid, False) for (_, got, valid, _), (_, want, _, _) in pairs)
 
     def greedy(self, package: Path, backend: str = "onnxruntime") -> list[tuple[list[int], list[int]]]:
         """What the package generates for the case's prompts, each beside what is expected."""
@@ -201,8 +224,11 @@ def main() -> int:
     parser.add_argument("case", type=Path)
     parser.add_argument("package", type=Path)
     parser.add_argument("--backend", choices=BACKENDS, default="onnxruntime")
+    parser.add_argument("--session")
     parser.add_argument("--run")
     options = parser.parse_args()
+    if options.session:
+        options.backend = run_elsewhere(options.session)
 
     case, graphs, worst = Case(options.case), {}, 0.0
     for run in [options.run] if options.run else case.runs:

@@ -104,7 +104,7 @@ def test_names_a_wrong_shape(package, make_case):
     def change(io):
         io["run.model.0.logits"] = io["run.model.0.logits"][:, :, :3]
 
-    with pytest.raises(ValueError, match=r"run.model.0: logits has shape \[2, 2, 4\], expected \[2, 2, 3\]"):
+    with pytest.raises(ValueError, match=r"run.model.0.logits: has shape \[2, 2, 4\], expected \[2, 2, 3\]"):
         make_case(change).error("run", package)
 
 
