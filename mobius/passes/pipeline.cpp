@@ -47,6 +47,7 @@ std::vector<RuleGroup> fusions() {
       rules::layer_norm_fusion(),
       rules::rms_norm_fusion(),
       rules::gelu_fusion(),
+      rules::linear(),
       rules::fused_matmul(),  // the product of a Linear comes before what looks at products
       rules::gqa_fusion(),
       rules::pack_qkv(),
@@ -60,6 +61,7 @@ std::vector<RuleGroup> fusions() {
 }
 std::vector<RuleGroup> lowerings() {
   return {
+      rules::tied_head(),
       // Packed operands are taken apart before rope is: it needs the queries and keys.
       rules::unpack_qkv(),
       rules::separate_rope(),

@@ -26,7 +26,7 @@ std::vector<Condition> kernel_runs(const Pat& a, const Pat& b) {
   return {kernel_takes("FusedMatMul", &EpCapabilities::fused_matmul_dtypes, a), has_rank_in(a, 2, 4), has_rank_in(b, 2, 4)};
 }
 
-Rule linear() {
+Rule product_of_linear() {
   const auto [x, w] = vars("x", "w");
   return {.name = "FusedMatMul",
           .from = {matmul(x, transpose(w, {1, 0}))},
@@ -96,7 +96,7 @@ std::vector<Rule> scales() {
 }  // namespace
 
 RuleGroup fused_matmul() {
-  RuleGroup group{"FusedMatMul", {linear()}};
+  RuleGroup group{"FusedMatMul", {product_of_linear()}};
   for (auto rules : {transposed_operands(), scales()}) group.rules.insert(group.rules.end(), rules.begin(), rules.end());
   return group;
 }

@@ -8,6 +8,7 @@ namespace mobius::rules {
 rewrite::RuleGroup layer_norm_fusion();  // (x - mean) / sqrt(variance + e) ...  ⟶  LayerNormalization
 rewrite::RuleGroup gelu_fusion();        // 0.5 * x * (1 + erf(...)) or tanh  ⟶  Gelu
 rewrite::RuleGroup rms_norm_fusion();    // x / sqrt(mean(x * x) + e) ...        ⟶  RMSNormalization
+rewrite::RuleGroup linear();             // Reshape(Gemm(Reshape(x), w, b))    ⟶  MatMul(x, w) + b
 
 // ── fusions ──
 rewrite::RuleGroup fused_matmul();     // c · (a · wᵀ)                     ⟶  FusedMatMul(a, w; alpha = c, transB)
@@ -19,6 +20,7 @@ rewrite::RuleGroup skip_norm();        // RMSNorm(x + skip)                ⟶  
 rewrite::RuleGroup skip_layer_norm();  // LayerNorm(x + skip)              ⟶  SkipLayerNormalization
 
 // ── lowerings ──
+rewrite::RuleGroup tied_head();        // x · Wᵀ of a shared W  ⟶  Gemm
 rewrite::RuleGroup unpack_qkv();       // GroupQueryAttention with packed QKV  ⟶  three projections
 rewrite::RuleGroup separate_rope();    // GroupQueryAttention with rope inside  ⟶  RotaryEmbedding before it
 rewrite::RuleGroup eliminate_shape();  // total_sequence_length without Shape
