@@ -149,6 +149,8 @@ void remember(RuleReport& report, const Miss& miss) {
   report.nearest_depth = miss.depth;
 }
 
+constexpr std::size_t most_applications = 100'000;
+
 // One walk over the graph; true when something was applied.
 bool walk(const Rule& rule, ir::Graph& graph, const Target& target, RuleReport& report) {
   bool any = false;
@@ -163,6 +165,8 @@ bool walk(const Rule& rule, ir::Graph& graph, const Target& target, RuleReport& 
       const auto matched = [&](const ir::Node* n) { return std::ranges::any_of(found->nodes, [&](const auto& e) { return e.second == n; }); };
       while (anchor && matched(anchor)) anchor = anchor->previous();
       applied = Application(rule, graph, *found, target, report).run(miss);
+      // A rule whose result is again its pattern would never end; no sensible one is applied this often.
+      expect(report.applied < most_applications, "rule " + rule.name + " does not come to an end");
     }
     if (!applied) remember(report, miss);
     any |= applied;
@@ -179,8 +183,8 @@ RuleReport apply(const Rule& rule, ir::Graph& graph, const Target& target) {
   if (rule.when && !rule.when(target)) return report;
   Target remembering = target;
   remembering.memory = std::make_shared<std::map<const ir::Value*, std::any>>();
-  // A rule whose result is again its pattern would never end; no sensible one needs this many rounds.
-  for (int round = 0; walk(rule, graph, remembering, report); ++round) expect(round < 100, "rule " + rule.name + " does not come to an end");
+  while (walk(rule, graph, remembering, report)) {
+  }
   std::erase_if(report.change_per_op, [](const auto& e) { return e.second == 0; });
   return report;
 }

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "mobius/base/error.hpp"
 #include "mobius/ep/registry.hpp"
 #include "mobius/ir/model.hpp"
 #include "mobius/rewrite/matcher.hpp"
@@ -147,6 +148,12 @@ TEST(Driver, KeepsTheInterfaceWhenTheResultIsAnInput) {
   const Rule rule{.name = "Double", .from = {-(-x)}, .to = {x}};
   const auto r = rewritten(rule, "g (float[B] x) => (float[B] y) { n = Neg(x) y = Neg(n) }");
   EXPECT_EQ(r.text, "Identity");
+}
+
+TEST(Driver, ARuleThatNeverEndsIsADefect) {
+  const auto [x] = vars("x");
+  const Rule rule{.name = "Again", .from = {relu(x)}, .to = {relu(x)}};
+  EXPECT_THROW(rewritten(rule, "g (float[B] x) => (float[B] y) { y = Relu(x) }"), Error);
 }
 
 TEST(Driver, CountsWhatItDid) {
