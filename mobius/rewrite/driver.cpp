@@ -4,6 +4,7 @@
 
 #include "mobius/base/error.hpp"
 #include "mobius/rewrite/matcher.hpp"
+#include "mobius/rewrite/screening.hpp"
 
 namespace mobius::rewrite {
 
@@ -138,11 +139,6 @@ class Application {
   RuleReport& report_;
 };
 
-bool can_be_root(const Rule& rule, const ir::Node& node) {
-  const auto* p = rule.from[0].get();
-  return p->kind != PatNode::Kind::op || p->op == node.op;
-}
-
 void remember(RuleReport& report, const Miss& miss) {
   if (miss.reason.empty() || (!report.nearest_miss.empty() && miss.depth <= report.nearest_depth)) return;
   report.nearest_miss = miss.reason;
@@ -151,66 +147,106 @@ void remember(RuleReport& report, const Miss& miss) {
 
 constexpr std::size_t most_applications = 100'000;
 
-// One walk over the graph; true when something was applied.
-bool walk(const Rule& rule, ir::Graph& graph, const Target& target, RuleReport& report) {
-  bool any = false;
-  for (auto* node = graph.first(); node;) {
-    for (auto* g : node->subgraphs()) any |= walk(rule, *g, target, report);
-    auto* value = can_be_root(rule, *node) ? node->output(rule.from[0].output) : nullptr;
+// One rule on one graph.
+class Walk {
+ public:
+  Walk(const Rule& rule, const Target& target, bool has_subgraphs, RuleReport& report)
+      : rule_(rule), target_(target), roots_(root_operators(rule)), has_subgraphs_(has_subgraphs), report_(report) {}
+
+  // Over all of the graph; true when something was applied.
+  bool run(ir::Graph& graph) {
+    bool any = false;
+    for (auto* node = graph.first(); node;) {
+      if (has_subgraphs_)
+        for (auto* g : node->subgraphs()) any |= run(*g);
+      auto* anchor = node->previous();  // the nearest node before that outlives the rewrite
+      const bool applied = can_be_root(*node) && apply_at(graph, *node, anchor);
+      any |= applied;
+      node = !applied ? node->next() : anchor ? anchor->next() : graph.first();
+    }
+    return any;
+  }
+
+ private:
+  bool can_be_root(const ir::Node& node) const { return roots_.empty() || std::ranges::find(roots_, node.op) != roots_.end(); }
+
+  bool apply_at(ir::Graph& graph, ir::Node& node, ir::Node*& anchor) {
+    auto* value = node.output(rule_.from[0].output);
+    if (!value) return false;
     Miss miss;
-    const auto found = value ? match(rule, value, target, miss) : std::nullopt;
+    const auto found = match(rule_, value, target_, miss);
     bool applied = false;
-    auto* anchor = node->previous();  // the nearest node before that outlives the rewrite
     if (found) {
       const auto matched = [&](const ir::Node* n) { return std::ranges::any_of(found->nodes, [&](const auto& e) { return e.second == n; }); };
       while (anchor && matched(anchor)) anchor = anchor->previous();
-      applied = Application(rule, graph, *found, target, report).run(miss);
+      applied = Application(rule_, graph, *found, target_, report_).run(miss);
       // A rule whose result is again its pattern would never end; no sensible one is applied this often.
-      expect(report.applied < most_applications, "rule " + rule.name + " does not come to an end");
+      expect(report_.applied < most_applications, "rule " + rule_.name + " does not come to an end");
     }
-    if (!applied) remember(report, miss);
-    any |= applied;
-    node = !applied ? node->next() : anchor ? anchor->next() : graph.first();
+    if (!applied) remember(report_, miss);
+    return applied;
   }
-  return any;
-}
 
-}  // namespace
+  const Rule& rule_;
+  const Target& target_;
+  const std::vector<ir::OpName> roots_;
+  const bool has_subgraphs_;
+  RuleReport& report_;
+};
 
-RuleReport apply(const Rule& rule, ir::Graph& graph, const Target& target) {
+RuleReport apply_to(const Rule& rule, ir::Graph& graph, const Target& target, bool has_subgraphs) {
   RuleReport report;
   report.rule = rule.name;
-  if (rule.when && !rule.when(target)) return report;
   Target remembering = target;
   remembering.memory = std::make_shared<std::map<const ir::Value*, std::any>>();
-  while (walk(rule, graph, remembering, report)) {
+  Walk walk(rule, remembering, has_subgraphs, report);
+  while (walk.run(graph)) {
   }
   std::erase_if(report.change_per_op, [](const auto& e) { return e.second == 0; });
   return report;
 }
 
+bool is_for(const Rule& rule, const Target& target) { return !rule.when || rule.when(target); }
+
+std::string lack_of(const std::vector<ir::OpName>& ops) {
+  std::string text = "the graph has no ";
+  for (const auto op : ops) text += (op == ops.front() ? "" : ", ") + ir::to_string(op);
+  return text;
+}
+
+}  // namespace
+
+RuleReport apply(const Rule& rule, ir::Graph& graph, const Target& target) { return apply(RuleGroup{rule.name, {rule}}, graph, target); }
+
 // ── groups ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 bool RuleGroup::applies_to(const Target& target) const {
-  return std::ranges::any_of(rules, [&](const Rule& r) { return !r.when || r.when(target); });
+  return std::ranges::any_of(rules, [&](const Rule& r) { return is_for(r, target); });
 }
 
 RuleReport apply(const RuleGroup& group, ir::Graph& graph, const Target& target) {
   RuleReport sum;
   sum.rule = group.name;
-  const auto add = [&](const RuleReport& part) {
+  std::optional<OperatorSet> present(graph);
+  std::vector<ir::OpName> lacking;  // what is missing for the rule for which the least is
+  const auto run = [&](const Rule& rule) -> std::size_t {
+    if (!is_for(rule, target)) return 0;
+    if (auto missing = present->missing(rule); !missing.empty()) {
+      if (lacking.empty() || missing.size() < lacking.size()) lacking = std::move(missing);
+      return 0;
+    }
+    const auto part = apply_to(rule, graph, target, present->has_subgraphs());
     sum.added += part.added;
     sum.removed += part.removed;
     for (const auto& [op, change] : part.change_per_op) sum.change_per_op[op] += change;
+    if (part.applied != 0) present.emplace(graph);
+    else remember(sum, {part.nearest_depth, part.nearest_miss});
+    return part.applied;
   };
-  for (const auto& rule : group.rules) {
-    const auto part = apply(rule, graph, target);
-    add(part);
-    sum.applied += part.applied;
-    if (part.applied == 0) remember(sum, {part.nearest_depth, part.nearest_miss});
-  }
-  for (const auto& rule : group.then) add(apply(rule, graph, target));
-  if (sum.applied != 0) sum.nearest_miss.clear();
+  for (const auto& rule : group.rules) sum.applied += run(rule);
+  auto nearest = sum.applied != 0 ? std::string{} : sum.nearest_miss.empty() && !lacking.empty() ? lack_of(lacking) : std::move(sum.nearest_miss);
+  for (const auto& rule : group.then) run(rule);
+  sum.nearest_miss = std::move(nearest);
   std::erase_if(sum.change_per_op, [](const auto& e) { return e.second == 0; });
   return sum;
 }

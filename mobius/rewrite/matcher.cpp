@@ -73,7 +73,7 @@ class Solver {
   // ── leaves ──
   bool variable(const Goal& g, std::vector<Goal> rest) {
     const auto [it, fresh] = found.variables.try_emplace(g.pattern, g.value);
-    if (!fresh && it->second != g.value) return fail_at(g, "'" + g.pattern->name + "' is two different values");
+    if (!fresh && it->second != g.value) return fail_at(g, [&] { return "'" + g.pattern->name + "' is two different values"; });
     if (solve(std::move(rest))) return true;
     if (fresh) found.variables.erase(g.pattern);
     return false;
@@ -81,7 +81,8 @@ class Solver {
 
   bool literal(const Goal& g, std::vector<Goal> rest) {
     const auto number = g.value->data() ? ir::as_scalar(*g.value->data()) : std::nullopt;
-    if (!number || !stands_for(*g.value->data(), *number, g.pattern->literal)) return fail_at(g, fmt::format("expected the constant {}", g.pattern->literal));
+    if (!number || !stands_for(*g.value->data(), *number, g.pattern->literal))
+      return fail_at(g, [&] { return fmt::format("expected the constant {}", g.pattern->literal); });
     if (adds_axes(g.value, g.user)) return fail_at(g, g.value->name + " adds axes");
     return solve(std::move(rest));
   }
@@ -94,7 +95,7 @@ class Solver {
 
   bool scalar(const Goal& g, std::vector<Goal> rest) {
     const auto number = g.value->data() ? ir::as_scalar(*g.value->data()) : std::nullopt;
-    if (!number) return fail_at(g, "'" + g.pattern->name + "' is not a scalar constant");
+    if (!number) return fail_at(g, [&] { return "'" + g.pattern->name + "' is not a scalar constant"; });
     if (adds_axes(g.value, g.user)) return fail_at(g, g.value->name + " adds axes");
     const bool is_integer = std::holds_alternative<std::int64_t>(g.pattern->scalar_kind);
     if (is_integer && *number != std::floor(*number)) return fail_at(g, "'" + g.pattern->name + "' is not an integer");
@@ -125,7 +126,8 @@ class Solver {
   // ── operators ──
   bool op(const Goal& g, const std::vector<Goal>& rest) {
     auto* node = g.value->producer();
-    if (!node || node->op != g.pattern->op || g.value->index() != g.output) return fail_at(g, "no " + ir::to_string(g.pattern->op) + " before it");
+    if (!node || node->op != g.pattern->op || g.value->index() != g.output)
+      return fail_at(g, [&] { return "no " + ir::to_string(g.pattern->op) + " before it"; });
     if (const auto it = found.nodes.find(g.pattern); it != found.nodes.end())
       return it->second == node ? solve(rest) : fail_at(g, "the same part of the pattern is two different nodes");
 
@@ -199,11 +201,19 @@ class Solver {
     return std::ranges::all_of(n.inputs(), [](const auto* v) { return !v || v->data(); });
   }
 
-  bool fail_at(const Goal& g, std::string reason) { return fail(g.user ? g.user : (g.value ? g.value->producer() : nullptr), std::move(reason)); }
-  bool fail(const ir::Node* place, std::string reason) {
+  // Most failures are not the nearest one: a reason is put into words only where it may be. It is text, or a function that makes it.
+  template <class Reason>
+  bool fail_at(const Goal& g, Reason&& reason) {
+    return fail(g.user ? g.user : (g.value ? g.value->producer() : nullptr), std::forward<Reason>(reason));
+  }
+  template <class Reason>
+  bool fail(const ir::Node* place, Reason&& reason) {
     const auto depth = found.nodes.size() + found.variables.size() + found.attributes.size();
     if (found.nodes.empty() || depth < miss_.depth || (depth == miss_.depth && !miss_.reason.empty())) return false;
-    miss_ = {depth, (place ? place->name + ": " : "") + std::move(reason)};
+    std::string text;
+    if constexpr (std::is_invocable_v<Reason>) text = reason();
+    else text = std::forward<Reason>(reason);
+    miss_ = {depth, (place ? place->name + ": " : "") + text};
     return false;
   }
 

@@ -156,6 +156,20 @@ TEST(Driver, ARuleThatNeverEndsIsADefect) {
   EXPECT_THROW(rewritten(rule, "g (float[B] x) => (float[B] y) { y = Relu(x) }"), Error);
 }
 
+TEST(Driver, TellsWhatAGraphLacksForARule) {
+  const auto text = "g (float[B,4] x) => (float[B,4] y) { s = Tanh(x) y = Mul(x, s) }";
+  EXPECT_EQ(rewritten(swish_rule(), text).report.nearest_miss, "the graph has no Sigmoid");
+  // One of the alternatives is enough.
+  const auto [x] = vars("x");
+  const Rule rule{.name = "Either", .from = {x * (sigmoid(x) | tanh(x))}, .to = {relu(x)}};
+  EXPECT_EQ(rewritten(rule, text).text, "Relu");
+  // Subgraphs count.
+  const auto nested =
+      "g (bool c, float[B,4] x) => (float[B,4] y) { y = If(c) <then_branch = a () => (float[B,4] p) { s = Sigmoid(x) p = Mul(s, x) },"
+      " else_branch = b () => (float[B,4] q) { q = Neg(x) }> }";
+  EXPECT_EQ(rewritten(swish_rule(), nested).report.applied, 1u);
+}
+
 TEST(Driver, CountsWhatItDid) {
   const auto r = rewritten(swish_rule(), "g (float[B,4] x) => (float[B,4] y) { s = Sigmoid(x) m = Mul(x, s) t = Sigmoid(m) y = Mul(t, m) }");
   EXPECT_EQ(r.report.applied, 2u);

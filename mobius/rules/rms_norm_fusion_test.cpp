@@ -75,7 +75,7 @@ TEST(RMSNormFusion, NotAnotherMean) {
   unchanged(graph("q = Pow(x, two) m = ReduceMean(q, first) v = Add(m, eps) s = Sqrt(v) n = Div(x, s) y = Mul(n, w)"),
             "is not over the last axis of [B, S, 8]");
   unchanged(graph("q = Pow(x, half) m = ReduceMean(q, last) v = Add(m, eps) s = Sqrt(v) n = Div(x, s) y = Mul(n, w)"), "expected the constant 2");
-  unchanged(graph("q = ReduceSum(x, last) m = Mul(q, q) v = Add(m, eps) s = Sqrt(v) n = Div(x, s) y = Mul(n, w)"), "no ReduceMean before it");
+  unchanged(graph("q = ReduceSum(x, last) m = Mul(q, q) v = Add(m, eps) s = Sqrt(v) n = Div(x, s) y = Mul(n, w)"), "the graph has no ReduceMean");
   unchanged(
       "g (float[4,8] x, float[8] w) => (float[4,8] y) <int64[1] last = {-1}, float eps = {0.001}>"
       " { q = Mul(x, x) m = ReduceMean<keepdims = 0>(q, last) v = Add(m, eps) s = Sqrt(v) o = Unsqueeze(s, last) n = Div(x, o) y = Mul(n, w) }",

@@ -61,7 +61,7 @@ TEST(SkipLayerNorm, NotOtherNorms) {
   unchanged("s = Add(x, r) y = LayerNormalization<axis = 0>(s, x, r)", "axis 0 is not the last of [B, S, 8]");
   unchanged("s = Add(x, r) y = LayerNormalization<stash_type = 16>(s, gamma, beta)", "attribute stash_type is set");
   unchanged("s = Add(x, r) y = LayerNormalization(s, gamma, one)", "one is [1], not a vector for the last axis of [B, S, 8]");
-  unchanged("s = Sub(x, r) y = LayerNormalization(s, gamma, beta)", "no Add before it");
+  unchanged("s = Sub(x, r) y = LayerNormalization(s, gamma, beta)", "the graph has no Add");
 }
 TEST(SkipLayerNorm, NotWithStatistics) {
   expect_unchanged(skip_layer_norm(), "cpu",
