@@ -24,6 +24,7 @@ const FunctionTable& table() {
     add_attention_functions(t);
     add_ms_attention_functions(t);
     add_expert_functions(t);
+    add_scatter_functions(t);
     return t;
   }();
   return result;

@@ -133,5 +133,6 @@ void add_activation_functions(FunctionTable& table);
 void add_attention_functions(FunctionTable& table);
 void add_ms_attention_functions(FunctionTable& table);
 void add_expert_functions(FunctionTable& table);
+void add_scatter_functions(FunctionTable& table);
 
 }  // namespace mobius::ops

@@ -68,7 +68,7 @@ TEST_P(FunctionTopic, bodies_give_the_operators_results) {
 }
 
 const std::vector<std::string>& topics_with_bodies() {
-  static const std::vector<std::string> names{"math", "linear", "norms", "attention", "gqa", "mha", "experts"};
+  static const std::vector<std::string> names{"math", "linear", "norms", "attention", "gqa", "mha", "experts", "index"};
   return names;
 }
 
@@ -132,6 +132,15 @@ TEST(FunctionForms, shared_buffers_keep_their_length) {
       "(y, a, c)"
       " { y, a, c = com.microsoft.GroupQueryAttention <num_heads = 2, kv_num_heads = 1> (q, k, v, pk, pv, l, t, \"\", \"\", \"\", bias) }",
       state);
+}
+
+TEST(FunctionForms, tensors_scattered_into_one_row_or_several) {
+  const std::map<std::string, Array> one{{"w", {DataType::int64, {1}, {2}}}}, two{{"w", {DataType::int64, {2}, {3, 1}}}};
+  expect_same("g (float[1,2,5,3] p, float[1,2,2,3] u, int64[1] w) => (y) { y = TensorScatter(p, u, w) }", one);
+  expect_same("g (float[1,5,3] p, float[1,2,3] u) => (y) { y = TensorScatter(p, u) }");
+  expect_same("g (float[2,5,3] p, float[2,2,3] u) => (y) { y = TensorScatter(p, u) }");
+  expect_same("g (float[2,3,5] p, float[2,3,2] u, int64[2] w) => (y) { y = TensorScatter<axis = -1>(p, u, w) }", two);
+  expect_same("g (float[2,4,3,2] p, float[2,2,3,2] u, int64[2] w) => (y) { y = TensorScatter<axis = 1, mode = \"circular\">(p, u, w) }", two);
 }
 
 TEST(FunctionForms, query_and_key_norms) {

@@ -40,6 +40,8 @@ constexpr Kernel kernels[] = {
     {"QMoE", "supports_fused_moe", [](const EpCapabilities& ep, DataType) { return ep.supports_fused_moe; }},
     {"BiasGelu", "supports_bias_gelu", [](const EpCapabilities& ep, DataType t) { return ep.supports_bias_gelu && ep.gelu_dtypes.contains(t); }},
     {"FastGelu", "supports_fast_gelu", [](const EpCapabilities& ep, DataType t) { return ep.supports_fast_gelu && ep.gelu_dtypes.contains(t); }},
+    {"MultiHeadAttention", "supports_attention", [](const EpCapabilities& ep, DataType) { return ep.supports_attention; }},
+    {"RotaryEmbedding", "supports_rotary_embedding", [](const EpCapabilities& ep, DataType) { return ep.supports_rotary_embedding; }},
     {"MatMulNBits", "supports_matmul_nbits", [](const EpCapabilities& ep, DataType) { return ep.supports_matmul_nbits; }},
 };
 

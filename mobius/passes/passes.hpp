@@ -33,6 +33,9 @@ std::size_t eliminate_common_subexpressions(ir::Graph& graph);
 // Initializers with provably equal content become one.
 std::size_t deduplicate_initializers(ir::Graph& graph);
 
+// Nodes of one name, which runtimes refuse: the later ones get another.
+std::size_t make_node_names_unique(ir::Graph& graph);
+
 // Operators on constants: data movement (Transpose, Cast, Reshape, Slice, Concat ...) becomes a step of the weight's recipe, whatever
 // its size; small results are computed.
 std::size_t fold_constants(ir::Graph& graph);

@@ -45,6 +45,14 @@ TEST(CommonSubexpressions, LeaveRandomNodesAlone) {
   EXPECT_EQ(eliminate_common_subexpressions(*m.graph), 0u);
 }
 
+TEST(NodeNames, RepeatedOnesGetAnother) {
+  auto m = ir::model_from_text("g (float[B] x) => (float[B] y) { [n] a = Neg(x) [n] b = Neg(a) [n_1] c = Neg(b) [m] y = Neg(c) }");
+  EXPECT_EQ(make_node_names_unique(*m.graph), 2u);
+  std::string names;
+  for (const auto* n : m.graph->nodes()) names += n->name + " ";
+  EXPECT_EQ(names, "n n_1 n_1_1 m ");
+}
+
 TEST(Initializers, EqualOnesBecomeOne) {
   auto m = ir::model_from_text("g (float[B] x) => (float[B] y) <float a = {2}, float b = {2}, int64 c = {2}> { m = Mul(x, a) y = Mul(m, b) }");
   EXPECT_EQ(deduplicate_initializers(*m.graph), 1u);

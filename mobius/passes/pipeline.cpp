@@ -39,6 +39,7 @@ constexpr Pass fold[] = {
     {"DeduplicateInitializers", passes::deduplicate_initializers},
     {"CommonSubexpressionElimination", passes::eliminate_common_subexpressions},
     {"DeadCodeElimination", passes::remove_dead_code},
+    {"UniqueNodeNames", passes::make_node_names_unique},
 };
 
 std::vector<RuleGroup> fusions() {
@@ -62,9 +63,14 @@ std::vector<RuleGroup> fusions() {
 std::vector<RuleGroup> lowerings() {
   return {
       rules::tied_head(),
-      // Packed operands are taken apart before rope is: it needs the queries and keys.
-      rules::unpack_qkv(),
+      rules::unpack_qkv(),  // packed operands are taken apart before rope is: it needs the queries and keys
       rules::separate_rope(),
+      // What standard operators lack, after those that make them; Range after what counts positions.
+      rules::decompose_attention(),
+      rules::decompose_rotary_embedding(),
+      rules::scatter_nd(),
+      rules::constant_range(),
+      rules::rank3_rms_norm(),
       rules::eliminate_shape(),
   };
 }

@@ -1,9 +1,11 @@
 // Copies function bodies into graphs.
 #include "mobius/rewrite/body.hpp"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "mobius/base/error.hpp"
+#include "mobius/ops/functions.hpp"
 
 namespace mobius::rewrite {
 namespace {
@@ -194,5 +196,22 @@ ir::Type joined(ir::Type type, const ir::Type& other) {
 }
 
 std::vector<ir::Value*> insert_body(Inserter& at, const ir::Node& call, const ir::Function& function) { return Copy(at, call, function).run(); }
+
+Rule body_rule(std::string name, ir::OpName op, std::size_t results, std::int64_t opset, std::function<bool(const Target&)> when) {
+  const auto outputs = any_form(op, results);
+  const auto body_of = [opset](const ir::Node& node, const Target& target) { return ops::function_body(node, std::min(opset, target.opset)); };
+  const Condition has_body{[=](const Match& m, const Target& target) -> std::optional<std::string> {
+    const auto& node = *m.node(outputs[0]);
+    if (body_of(node, target)) return std::nullopt;
+    return "no function body is known for the form " + ops::function_form(node);
+  }};
+  return {
+      .name = std::move(name), .from = outputs, .where = {has_body}, .when = std::move(when), .make = [=](Inserter& at, const Match& m, const Target& target) {
+        const auto& node = *m.node(outputs[0]);
+        auto made = insert_body(at, node, *body_of(node, target));
+        made.resize(outputs.size(), nullptr);
+        return made;
+      }};
+}
 
 }  // namespace mobius::rewrite

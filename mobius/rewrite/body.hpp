@@ -14,6 +14,9 @@ namespace mobius::rewrite {
 // nullptr for outputs that the call omits. Errors invalid_argument: more operands than the function has inputs, or more results.
 std::vector<ir::Value*> insert_body(Inserter& at, const ir::Node& call, const ir::Function& function);
 
+// Puts the operator's function body in its place, wherever it has one in that form; in ai.onnx of at most `opset`.
+Rule body_rule(std::string name, ir::OpName op, std::size_t results, std::int64_t opset, std::function<bool(const Target&)> when);
+
 // The tensor of a Constant node with these attributes; nullptr for the kinds that stay nodes.
 ir::TensorPtr constant_of(const ir::Attributes& attributes);
 

@@ -20,9 +20,14 @@ rewrite::RuleGroup skip_norm();        // RMSNorm(x + skip)                ⟶  
 rewrite::RuleGroup skip_layer_norm();  // LayerNorm(x + skip)              ⟶  SkipLayerNormalization
 
 // ── lowerings ──
-rewrite::RuleGroup tied_head();        // x · Wᵀ of a shared W  ⟶  Gemm
-rewrite::RuleGroup unpack_qkv();       // GroupQueryAttention with packed QKV  ⟶  three projections
-rewrite::RuleGroup separate_rope();    // GroupQueryAttention with rope inside  ⟶  RotaryEmbedding before it
-rewrite::RuleGroup eliminate_shape();  // total_sequence_length without Shape
+rewrite::RuleGroup tied_head();                   // x · Wᵀ of a shared W  ⟶  Gemm
+rewrite::RuleGroup unpack_qkv();                  // GroupQueryAttention with packed QKV  ⟶  three projections
+rewrite::RuleGroup separate_rope();               // GroupQueryAttention with rope inside  ⟶  RotaryEmbedding before it
+rewrite::RuleGroup eliminate_shape();             // total_sequence_length without Shape
+rewrite::RuleGroup decompose_attention();         // Attention        ⟶  MatMul, Softmax, MatMul
+rewrite::RuleGroup decompose_rotary_embedding();  // RotaryEmbedding  ⟶  products with cos and sin of the halves
+rewrite::RuleGroup scatter_nd();                  // TensorScatter    ⟶  ScatterND
+rewrite::RuleGroup constant_range();              // Range            ⟶  the beginning of a constant range
+rewrite::RuleGroup rank3_rms_norm();              // RMSNormalization of rank 4  ⟶  of rank 3, between two Reshapes
 
 }  // namespace mobius::rules

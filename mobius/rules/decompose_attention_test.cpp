@@ -1,0 +1,83 @@
+#include "mobius/rules/rule_test.hpp"
+
+namespace mobius::rules {
+namespace {
+
+// "softmax", and whether grouped heads take the longer way.
+void expect_primitives(const std::string& text, const Setup& setup = {}) {
+  const auto r = rewritten(decompose_attention(), "qnn", text, setup);
+  EXPECT_EQ(r.report.applied, 1u) << r.report.nearest_miss;
+  EXPECT_THAT(ops_of(*r.model.graph), AllOf(testing::HasSubstr("Softmax"), testing::Not(testing::HasSubstr("Attention"))));
+  EXPECT_EQ(rewrite::difference(r.original, r.model, setup.trials).value_or(""), "") << ir::to_text(r.model);
+  for (const auto* o : r.model.graph->outputs()) EXPECT_EQ(ir::to_string(o->type), ir::to_string(r.original.graph->find_value(o->name)->type));
+}
+
+const std::string cache = "float[B,S,32] q, float[B,S,16] k, float[B,S,16] v, float[B,2,P,8] pk, float[B,2,P,8] pv";
+
+TEST(DecomposeAttention, AsOurDecodersHaveIt) {
+  expect_primitives("g (" + cache +
+                    ", bool[B,1,S,\"P + S\"] m) => (float[B,S,32] y, float[B,2,\"P + S\",8] a, float[B,2,\"P + S\",8] b) {"
+                    " y, a, b = Attention<q_num_heads = 4, kv_num_heads = 2>(q, k, v, m, pk, pv) }");
+  expect_primitives("g (" + cache +
+                    ", bool[B,1,S,\"P + S\"] m) => (float[B,S,32] y, float[B,2,\"P + S\",8] a, float[B,2,\"P + S\",8] b) {"
+                    " y, a, b = Attention<q_num_heads = 4, kv_num_heads = 2, scale = 0.125, softcap = 5.0>(q, k, v, m, pk, pv) }");
+}
+
+TEST(DecomposeAttention, FloatMasksAndCausalOnes) {
+  expect_primitives("g (" + cache +
+                    ", float[B,1,S,\"P + S\"] m) => (float[B,S,32] y, float[B,2,\"P + S\",8] a, float[B,2,\"P + S\",8] b) {"
+                    " y, a, b = Attention<q_num_heads = 4, kv_num_heads = 2>(q, k, v, m, pk, pv) }");
+  expect_primitives("g (" + cache +
+                    ") => (float[B,S,32] y, float[B,2,\"P + S\",8] a, float[B,2,\"P + S\",8] b) {"
+                    " y, a, b = Attention<q_num_heads = 4, kv_num_heads = 2, is_causal = 1>(q, k, v, \"\", pk, pv) }");
+}
+
+TEST(DecomposeAttention, WithoutCacheAndInFourDimensions) {
+  expect_primitives("g (float[B,S,32] q, float[B,T,32] k, float[B,T,32] v) => (float[B,S,32] y) { y = Attention<q_num_heads = 4, kv_num_heads = 4>(q, k, v) }");
+  expect_primitives("g (float[B,4,S,8] q, float[B,2,T,8] k, float[B,2,T,6] v) => (float[B,4,S,6] y) { y = Attention(q, k, v) }");
+}
+
+TEST(DecomposeAttention, OneNodePerThingThatIsDone) {
+  expect_rewrite(decompose_attention(), "qnn",
+                 "g (float[B,4,S,8] q, float[B,4,T,8] k, float[B,4,T,8] v) => (float[B,4,S,8] y) { y = Attention<scale = 0.5>(q, k, v) }",
+                 "Mul Transpose MatMul Softmax MatMul");
+}
+
+TEST(DecomposeAttention, NotWhereTheEpHasIt) {
+  expect_unchanged(decompose_attention(), "cpu", "g (float[B,4,S,8] q, float[B,4,T,8] k, float[B,4,T,8] v) => (float[B,4,S,8] y) { y = Attention(q, k, v) }",
+                   "");
+}
+
+TEST(DecomposeAttention, NotAFormWithoutBody) {
+  expect_unchanged(decompose_attention(), "qnn", "g (float[B,4,S,8] x, int64[N] n) => (y) { q = Reshape(x, n) y = Attention(q, x, x) }",
+                   "no function body is known for the form Attention(xxx)->(x) rank0=?");
+}
+
+// ── rope ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const Setup positions{.trials = {.contents = {{"p", "0..9"}}}};
+
+TEST(DecomposeRotaryEmbedding, HalvesAndPairs) {
+  expect_rewrite(decompose_rotary_embedding(), "qnn",
+                 "g (float[B,S,16] x, float[9,4] c, float[9,4] s, int64[B,S] p) => (float[B,S,16] y) { y = RotaryEmbedding<num_heads = 2>(x, c, s, p) }",
+                 "Gather Unsqueeze Gather Unsqueeze Reshape Split Mul Mul Sub Mul Mul Add Concat Reshape", positions);
+  expect_rewrite(decompose_rotary_embedding(), "qnn",
+                 "g (float[B,2,S,8] x, float[9,4] c, float[9,4] s, int64[B,S] p) => (float[B,2,S,8] y) { y = RotaryEmbedding<interleaved = 1>(x, c, s, p) }",
+                 "Gather Unsqueeze Gather Unsqueeze Reshape Slice Squeeze Slice Squeeze Mul Mul Sub Mul Mul Add Unsqueeze Unsqueeze Concat Reshape", positions);
+}
+
+TEST(DecomposeRotaryEmbedding, APartOfTheChannels) {
+  expect_rewrite(decompose_rotary_embedding(), "qnn",
+                 "g (float[B,S,16] x, float[9,2] c, float[9,2] s, int64[B,S] p) => (float[B,S,16] y) {"
+                 " y = RotaryEmbedding<num_heads = 2, rotary_embedding_dim = 4>(x, c, s, p) }",
+                 "Gather Unsqueeze Gather Unsqueeze Reshape Shape Mul Slice Slice Split Mul Mul Sub Mul Mul Add Concat Concat Reshape", positions);
+}
+
+TEST(DecomposeRotaryEmbedding, TablesByTokenAndNotElsewhere) {
+  const std::string text = "g (float[B,S,16] x, float[B,S,4] c, float[B,S,4] s) => (float[B,S,16] y) { y = RotaryEmbedding<num_heads = 2>(x, c, s) }";
+  expect_rewrite(decompose_rotary_embedding(), "qnn", text, "Unsqueeze Unsqueeze Reshape Split Mul Mul Sub Mul Mul Add Concat Reshape");
+  expect_unchanged(decompose_rotary_embedding(), "cuda", text, "");
+}
+
+}  // namespace
+}  // namespace mobius::rules
