@@ -1,4 +1,7 @@
 // Function bodies of ai.onnx Attention and RotaryEmbedding, and the blocks that the com.microsoft ones share with them.
+#include <fmt/format.h>
+
+#include <cmath>
 #include <limits>
 
 #include "mobius/ops/functions_body.hpp"
@@ -12,7 +15,9 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-Value* scaled(GraphBuilder& b, Value* q, double scale) {
+Value* scaled(GraphBuilder& b, const AttentionBody& a) {
+  Value* q = a.q;
+  const double scale = a.scale == 0 && a.width > 0 ? 1 / std::sqrt(static_cast<double>(a.width)) : a.scale;
   if (scale != 0) return b.mul(q, b.scalar_like(scale, q));
   return b.div(q, b.op("Sqrt", {b.cast_like(b.last_dim_of(q), q)}));
 }
@@ -36,9 +41,11 @@ AttentionBodyResult attention_body(GraphBuilder& b, const AttentionBody& a, bool
     return {b.op("Attention", {a.q, a.k, a.v, one_mask(b, a)}, std::move(attributes)), nullptr, nullptr, nullptr, nullptr};
   }
   // Query heads that share a key head stand side by side: [B, KV, N/KV, S, D] against [B, KV, 1, T, D].
-  Value *q = scaled(b, a.q, a.scale), *k = a.k, *v = a.v;
+  Value *q = scaled(b, a), *k = a.k, *v = a.v;
+  const bool known_heads = a.heads > 0 && a.kv_heads > 0;
   if (a.grouped) {
-    q = b.reshape(q, b.concat({b.dims_of(a.k, 0, 2), b.ints({-1}), b.dims_of(a.q, 2, 4)}, 0));
+    if (known_heads && a.width > 0) q = b.reshape(q, {0, a.kv_heads, a.heads / a.kv_heads, -1, a.width});
+    else q = b.reshape(q, b.concat({b.dims_of(a.k, 0, 2), b.ints({-1}), b.dims_of(a.q, 2, 4)}, 0));
     k = b.unsqueeze(k, {2});
     v = b.unsqueeze(v, {2});
   }
@@ -74,7 +81,9 @@ AttentionBodyResult attention_body(GraphBuilder& b, const AttentionBody& a, bool
   result.weights = weights;
   Value* grouped_weights = a.grouped ? b.reshape(weights, b.op("Shape", {grouped_scores})) : weights;
   Value* y = b.matmul(grouped_weights, v);
-  result.y = a.grouped ? b.reshape(y, b.concat({b.dims_of(a.q, 0, 3), b.ints({-1})}, 0)) : y;
+  if (a.grouped && known_heads && a.value_width > 0) y = b.reshape(y, {0, a.heads, -1, a.value_width});
+  else if (a.grouped) y = b.reshape(y, b.concat({b.dims_of(a.q, 0, 3), b.ints({-1})}, 0));
+  result.y = y;
   return result;
 }
 
@@ -156,6 +165,21 @@ bool shares_heads(const ir::Node& node) {
   return !known || !((*q->shape())[1] == (*k->shape())[1]);
 }
 
+// The size of heads in input `i`, [B, S, heads·D] or [B, heads, S, D]; 0: unknown.
+std::int64_t head_width(const ir::Node& node, std::size_t i, std::int64_t heads) {
+  const Value* x = node.input(i);
+  if (!x || !x->shape() || x->shape()->empty() || !x->shape()->back().is_static()) return 0;
+  const auto width = x->shape()->back().value();
+  if (x->shape()->size() != 3) return width;
+  return heads > 0 ? width / heads : 0;
+}
+
+std::int64_t head_count(const ir::Node& node, std::size_t i, std::string_view attribute) {
+  const Value* x = node.input(i);
+  if (node.attribute(attribute)) return node.int_attribute(attribute, 0);
+  return x && x->shape() && x->shape()->size() == 4 ? (*x->shape())[1].as_static().value_or(0) : 0;
+}
+
 // Q, K, V, attn_mask?, past_key?, past_value?, nonpad_kv_seqlen? -> Y, present_key?, present_value?, qk_matmul_output?
 std::optional<ir::Function> attention(BodyBuilder& b) {
   const auto& node = b.node();
@@ -171,6 +195,10 @@ std::optional<ir::Function> attention(BodyBuilder& b) {
   if (b.input(5)) v = b.concat({b.input(5), v}, 2);
 
   AttentionBody a{q, k, v, shares_heads(node), static_cast<double>(node.float_attribute("scale", 0)), static_cast<double>(node.float_attribute("softcap", 0))};
+  a.heads = head_count(node, 0, "q_num_heads");
+  a.kv_heads = head_count(node, 1, "kv_num_heads");
+  a.width = head_width(node, 0, q_heads);
+  a.value_width = head_width(node, 2, kv_heads);
   a.allowed = allowed_by_position(b, q, k);
   a.softmax_dtype = node.int_attribute("softmax_precision", 0);
   if (b.input(3)) {
@@ -190,6 +218,8 @@ std::optional<ir::Function> attention(BodyBuilder& b) {
 
 std::string attention_extra(const ir::Node& node) {
   std::string result = ranks_of(node, {0}) + (shares_heads(node) ? " grouped" : "");
+  const auto heads = head_count(node, 0, "q_num_heads"), kv_heads = head_count(node, 1, "kv_num_heads");
+  if (heads > 0 && kv_heads > 0) result += fmt::format(" {} {} {} {}", heads, kv_heads, head_width(node, 0, heads), head_width(node, 2, kv_heads));
   if (node.input(3)) result += node.input(3)->dtype() == DataType::boolean ? " bool" : " float";
   return result;
 }

@@ -108,6 +108,8 @@ struct AttentionBody {
   ir::Value* sink = nullptr;       // one more score in each row's denominator, [1, N, 1, 1]
   bool zero_hidden_rows = true;    // rows that see nothing (only without `bias` it can be told)
   std::int64_t softmax_dtype = 0;  // 0: as the scores
+  // Sizes where they are known, else 0: what is known need not be computed.
+  std::int64_t heads = 0, kv_heads = 0, width = 0, value_width = 0;
 };
 struct AttentionBodyResult {
   ir::Value *y, *scores, *capped, *masked, *weights;  // all but y nullptr where Attention is used

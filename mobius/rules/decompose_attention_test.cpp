@@ -12,29 +12,29 @@ void expect_primitives(const std::string& text, const Setup& setup = {}) {
   for (const auto* o : r.model.graph->outputs()) EXPECT_EQ(ir::to_string(o->type), ir::to_string(r.original.graph->find_value(o->name)->type));
 }
 
-const std::string cache = "float[B,S,32] q, float[B,S,16] k, float[B,S,16] v, float[B,2,P,8] pk, float[B,2,P,8] pv";
+const std::string cache = "float[B,S,16] q, float[B,S,8] k, float[B,S,8] v, float[B,2,P,4] pk, float[B,2,P,4] pv";
 
 TEST(DecomposeAttention, AsOurDecodersHaveIt) {
   expect_primitives("g (" + cache +
-                    ", bool[B,1,S,\"P + S\"] m) => (float[B,S,32] y, float[B,2,\"P + S\",8] a, float[B,2,\"P + S\",8] b) {"
+                    ", bool[B,1,S,\"P + S\"] m) => (float[B,S,16] y, float[B,2,\"P + S\",4] a, float[B,2,\"P + S\",4] b) {"
                     " y, a, b = Attention<q_num_heads = 4, kv_num_heads = 2>(q, k, v, m, pk, pv) }");
   expect_primitives("g (" + cache +
-                    ", bool[B,1,S,\"P + S\"] m) => (float[B,S,32] y, float[B,2,\"P + S\",8] a, float[B,2,\"P + S\",8] b) {"
+                    ", bool[B,1,S,\"P + S\"] m) => (float[B,S,16] y, float[B,2,\"P + S\",4] a, float[B,2,\"P + S\",4] b) {"
                     " y, a, b = Attention<q_num_heads = 4, kv_num_heads = 2, scale = 0.125, softcap = 5.0>(q, k, v, m, pk, pv) }");
 }
 
 TEST(DecomposeAttention, FloatMasksAndCausalOnes) {
   expect_primitives("g (" + cache +
-                    ", float[B,1,S,\"P + S\"] m) => (float[B,S,32] y, float[B,2,\"P + S\",8] a, float[B,2,\"P + S\",8] b) {"
+                    ", float[B,1,S,\"P + S\"] m) => (float[B,S,16] y, float[B,2,\"P + S\",4] a, float[B,2,\"P + S\",4] b) {"
                     " y, a, b = Attention<q_num_heads = 4, kv_num_heads = 2>(q, k, v, m, pk, pv) }");
   expect_primitives("g (" + cache +
-                    ") => (float[B,S,32] y, float[B,2,\"P + S\",8] a, float[B,2,\"P + S\",8] b) {"
+                    ") => (float[B,S,16] y, float[B,2,\"P + S\",4] a, float[B,2,\"P + S\",4] b) {"
                     " y, a, b = Attention<q_num_heads = 4, kv_num_heads = 2, is_causal = 1>(q, k, v, \"\", pk, pv) }");
 }
 
 TEST(DecomposeAttention, WithoutCacheAndInFourDimensions) {
-  expect_primitives("g (float[B,S,32] q, float[B,T,32] k, float[B,T,32] v) => (float[B,S,32] y) { y = Attention<q_num_heads = 4, kv_num_heads = 4>(q, k, v) }");
-  expect_primitives("g (float[B,4,S,8] q, float[B,2,T,8] k, float[B,2,T,6] v) => (float[B,4,S,6] y) { y = Attention(q, k, v) }");
+  expect_primitives("g (float[B,S,16] q, float[B,T,16] k, float[B,T,16] v) => (float[B,S,16] y) { y = Attention<q_num_heads = 4, kv_num_heads = 4>(q, k, v) }");
+  expect_primitives("g (float[B,4,S,16] q, float[B,2,T,16] k, float[B,2,T,6] v) => (float[B,4,S,6] y) { y = Attention(q, k, v) }");
 }
 
 TEST(DecomposeAttention, OneNodePerThingThatIsDone) {
