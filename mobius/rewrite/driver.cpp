@@ -145,8 +145,6 @@ void remember(RuleReport& report, const Miss& miss) {
   report.nearest_depth = miss.depth;
 }
 
-constexpr std::size_t most_applications = 100'000;
-
 // One rule on one graph.
 class Walk {
  public:
