@@ -148,8 +148,9 @@ void remember(RuleReport& report, const Miss& miss) {
 // One rule on one graph.
 class Walk {
  public:
-  Walk(const Rule& rule, const Target& target, bool has_subgraphs, RuleReport& report)
-      : rule_(rule), target_(target), roots_(root_operators(rule)), has_subgraphs_(has_subgraphs), report_(report) {}
+  // A rule whose result is again its pattern would never end; no sensible one is applied `most` times.
+  Walk(const Rule& rule, const Target& target, bool has_subgraphs, std::size_t most, RuleReport& report)
+      : rule_(rule), target_(target), roots_(root_operators(rule)), has_subgraphs_(has_subgraphs), most_(most), report_(report) {}
 
   // Over all of the graph; true when something was applied.
   bool run(ir::Graph& graph) {
@@ -178,8 +179,7 @@ class Walk {
       const auto matched = [&](const ir::Node* n) { return std::ranges::any_of(found->nodes, [&](const auto& e) { return e.second == n; }); };
       while (anchor && matched(anchor)) anchor = anchor->previous();
       applied = Application(rule_, graph, *found, target_, report_).run(miss);
-      // A rule whose result is again its pattern would never end; no sensible one is applied this often.
-      expect(report_.applied < most_applications, "rule " + rule_.name + " does not come to an end");
+      expect(report_.applied < most_, "rule " + rule_.name + " does not come to an end");
     }
     if (!applied) remember(report_, miss);
     return applied;
@@ -189,6 +189,7 @@ class Walk {
   const Target& target_;
   const std::vector<ir::OpName> roots_;
   const bool has_subgraphs_;
+  const std::size_t most_;
   RuleReport& report_;
 };
 
@@ -197,7 +198,7 @@ RuleReport apply_to(const Rule& rule, ir::Graph& graph, const Target& target, bo
   report.rule = rule.name;
   Target remembering = target;
   remembering.memory = std::make_shared<std::map<const ir::Value*, std::any>>();
-  Walk walk(rule, remembering, has_subgraphs, report);
+  Walk walk(rule, remembering, has_subgraphs, 10'000 + 10 * graph.node_count(), report);
   while (walk.run(graph)) {
   }
   std::erase_if(report.change_per_op, [](const auto& e) { return e.second == 0; });
