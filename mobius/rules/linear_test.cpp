@@ -24,6 +24,24 @@ TEST(Linear, TakesATransposedWeight) {
   expect_rewrite(linear(), "default", graph(shape + "r = Reshape(x, flat) g = Gemm<transB = 1>(r, t) y = Reshape(g, full)"),
                  graph(shape + "s = Transpose<perm = [1, 0]>(t) y = MatMul(x, s)"));
 }
+// The output projection of GPT-2's attention: heads are joined and rows flattened in one step.
+TEST(Linear, JoinsAxesFirst) {
+  const auto heads = [](const char* weight, const char* nodes) {
+    return fmt::format(
+        "g (float[B,S,2,4] x) => (float[B,S,4] y) <{}, float[4] b, int64[2] flat = {{-1, 8}}, int64[1] four = {{4}}, int64[3] joined = {{0, 0, -1}}> {{"
+        " bs = Shape<start = 0, end = 2>(x) full = Concat<axis = 0>(bs, four) {} }}",
+        weight, nodes);
+  };
+  expect_rewrite(linear(), "default", heads("float[8,4] w", "r = Reshape(x, flat) g = Gemm(r, w, b) y = Reshape(g, full)"),
+                 heads("float[8,4] w", "j = Reshape(x, joined) p = MatMul(j, w) y = Add(p, b)"));
+  expect_rewrite(linear(), "default", heads("float[4,8] w", "r = Reshape(x, flat) g = Gemm<transB = 1>(r, w) y = Reshape(g, full)"),
+                 heads("float[4,8] w", "j = Reshape(x, joined) t = Transpose<perm = [1, 0]>(w) y = MatMul(j, t)"));
+  expect_unchanged(linear(), "default",
+                   "g (float[2,3,2,4] x) => (float[3,2,4] y) <float[8,4] w, int64[2] flat = {-1, 8}, int64[3] full = {3, 2, 4}>"
+                   " { r = Reshape(x, flat) g = Gemm(r, w) y = Reshape(g, full) }",
+                   "[2, 3, 2, 4] becomes [6, 8] and then [3, 2, 4]");
+}
+
 TEST(Linear, NotAScaledProduct) {
   expect_unchanged(linear(), "default", graph(shape + "r = Reshape(x, flat) g = Gemm<alpha = 2.>(r, w, b) y = Reshape(g, full)"), "attribute alpha is set");
   expect_unchanged(linear(), "default", graph(shape + "r = Reshape(x, flat) g = Gemm<beta = 0.5>(r, w, b) y = Reshape(g, full)"), "attribute beta is set");
@@ -49,7 +67,7 @@ TEST(Linear, NotAComputedTransposedWeight) {
   expect_unchanged(linear(), "default",
                    "g (float[2,3,8] x, float[4,8] w) => (float[2,3,4] y) <int64[2] flat = {-1, 8}, int64[3] full = {2, 3, 4}>"
                    " { r = Reshape(x, flat) g = Gemm<transB = 1>(r, w) y = Reshape(g, full) }",
-                   "w is not a constant");
+                   "the transposed weight is not a constant");
 }
 TEST(Linear, NotPartsThatOthersRead) {
   expect_unchanged(linear(), "default",
