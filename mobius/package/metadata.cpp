@@ -30,7 +30,7 @@ std::string_view least_onnxruntime(std::int64_t opset, std::int64_t ir_version) 
 
 std::string_view padding_of(const ir::Graph& graph) {
   for (const ir::Node* node : graph.nodes()) {
-    if (node->is("GroupQueryAttention", "com.microsoft")) return "right";
+    if (node->is("GroupQueryAttention", "com.microsoft") && !node->input(10)) return "right";  // without attention_bias it counts tokens
   }
   return "any";
 }
