@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "mobius/components/decoder.hpp"
+#include "mobius/models/family.hpp"  // the interface of a causal language model, as families are built
 #include "mobius/package/package.hpp"
 #include "mobius/passes/pipeline.hpp"
-#include "mobius/tasks/causal_lm.hpp"
 
 namespace mobius {
 
