@@ -7,7 +7,7 @@ namespace mobius {
 std::vector<EpCapabilities> builtin_eps() {
   using enum ir::DataType;
   return {
-      {.name = "default", .description = "Portable ONNX; custom ops carry their function bodies", .relies_on_function_bodies = true},
+      {.name = "default", .description = "Portable ONNX; custom ops carry their function bodies", .relies_on_function_bodies = true, .genai_provider = ""},
       {.name = "cpu",
        .description = "ONNX Runtime CPU",
        .gqa_dtypes = {float32},
@@ -20,6 +20,7 @@ std::vector<EpCapabilities> builtin_eps() {
        .supports_skip_broadcast = true,
        .supports_skip_rms_norm_bias = true,
        .default_int4_accuracy_level = 4,
+       .genai_provider = "",
        .supports_past_present_share_buffer = true},
       {.name = "cuda",
        .description = "ONNX Runtime CUDA",
@@ -34,6 +35,8 @@ std::vector<EpCapabilities> builtin_eps() {
        .supports_skip_broadcast = true,
        .supports_skip_rms_norm_bias = true,
        .provider_options = {{"enable_cuda_graph", "0"}, {"enable_skip_layer_norm_strict_mode", "1"}},
+       .genai_provider = "cuda",
+       .graph_capture_option = "enable_cuda_graph",
        .supports_past_present_share_buffer = true,
        .supports_fp8_kv_cache = true},
       {.name = "dml",
@@ -44,6 +47,8 @@ std::vector<EpCapabilities> builtin_eps() {
        .supports_fused_moe = false,  // kernel: none listed; nor PackedMultiHeadAttention
        .supports_bias_gelu = true,
        .supports_fast_gelu = true,
+       .genai_provider = "dml",
+       .graph_capture_option = "enable_graph_capture",  // GenAI captures when nothing says otherwise
        .supports_past_present_share_buffer = true},
       {.name = "webgpu",
        .description = "ONNX Runtime WebGPU",
@@ -59,6 +64,8 @@ std::vector<EpCapabilities> builtin_eps() {
        .supports_skip_broadcast = true,  // kernel: a bias of SkipSimplifiedLayerNormalization is added behind the norm
        .default_int4_accuracy_level = 4,
        .provider_options = {{"enableGraphCapture", "0"}},
+       .genai_provider = "webgpu",
+       .graph_capture_option = "enableGraphCapture",
        .requires_graph_capture_rewrite = true,
        .supports_past_present_share_buffer = true,
        .cap_kv_buffer_max_length = true,
@@ -75,7 +82,9 @@ std::vector<EpCapabilities> builtin_eps() {
        .qkv_pack_dtypes = {float16, bfloat16},
        .supports_skip_layer_norm = false,
        .provider_options = {{"enable_cuda_graph", "1"}},
+       .genai_provider = "NvTensorRtRtx",
        .enable_graph_capture = true,
+       .graph_capture_option = "enable_cuda_graph",
        .supports_past_present_share_buffer = true},
       {.name = "onnx-standard",
        .description = "Strict ONNX: no custom-domain ops",
@@ -83,8 +92,13 @@ std::vector<EpCapabilities> builtin_eps() {
        .supports_skip_layer_norm = false,
        .supports_fused_matmul = false,
        .supports_fused_moe = false,
-       .supports_custom_domains = false},
-      {.name = "openvino", .description = "Intel OpenVINO (NPU)", .supports_skip_layer_norm = false, .provider_options = {{"device_type", "NPU"}}},
+       .supports_custom_domains = false,
+       .genai_provider = ""},
+      {.name = "openvino",
+       .description = "Intel OpenVINO (NPU)",
+       .supports_skip_layer_norm = false,
+       .provider_options = {{"device_type", "NPU"}},
+       .genai_provider = "OpenVINO"},
       {.name = "qnn",
        .description = "Qualcomm QNN (HTP)",
        .supports_fused_rope = false,
@@ -100,7 +114,8 @@ std::vector<EpCapabilities> builtin_eps() {
        .provider_options = {{"backend_path", "QnnHtp.dll"},
                             {"htp_performance_mode", "burst"},
                             {"htp_graph_finalization_optimization_mode", "3"},
-                            {"enable_htp_shared_memory_allocator", "1"}}},
+                            {"enable_htp_shared_memory_allocator", "1"}},
+       .genai_provider = "QNN"},
   };
 }
 

@@ -80,7 +80,9 @@ struct EpCapabilities {
   // ── what the runtime wants to know ──
   int default_int4_accuracy_level = 0;                       // MatMulNBits accuracy_level: 0 = unset, 1 = f32 ... 4 = int8, the fastest
   std::map<std::string, std::string> provider_options = {};  // ONNX Runtime GenAI's default provider options
+  std::optional<std::string> genai_provider = {};            // ONNX Runtime GenAI's name of the provider; absent: as here; "": it runs on the CPU there
   bool enable_graph_capture = false;                         // GPU graph capture by default
+  std::string graph_capture_option = {};                     // the provider option that says so ("1" or "0"); empty: there is none
   bool requires_graph_capture_rewrite = false;               // shapes must not be computed on the host (EliminateShape)
   bool supports_past_present_share_buffer = false;           // GenAI's past_present_share_buffer
   bool cap_kv_buffer_max_length = false;                     // cap search.max_length: the shared buffer is allocated at once

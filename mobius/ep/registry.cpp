@@ -34,6 +34,10 @@ void check(const EpCapabilities& ep) {
     fail(ErrorKind::invalid_argument, "Execution provider '{}': supports_fused_rope = false needs empty qkv_pack_dtypes", ep.name);
   if (ep.cap_kv_buffer_max_length && !ep.supports_past_present_share_buffer)
     fail(ErrorKind::invalid_argument, "Execution provider '{}': cap_kv_buffer_max_length needs supports_past_present_share_buffer", ep.name);
+  const auto capture = ep.provider_options.find(ep.graph_capture_option);
+  if (capture != ep.provider_options.end() && capture->second != (ep.enable_graph_capture ? "1" : "0"))
+    fail(ErrorKind::invalid_argument, "Execution provider '{}': provider option {} is '{}', but enable_graph_capture is {}", ep.name, capture->first,
+         capture->second, ep.enable_graph_capture);
   if (!ep.dtypes.contains(ep.fallback_dtype))
     fail(ErrorKind::invalid_argument, "Execution provider '{}': fallback_dtype {} is not among its dtypes", ep.name, ir::short_name(ep.fallback_dtype));
 }
