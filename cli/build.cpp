@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -20,13 +21,15 @@
 namespace mobius::cli {
 namespace {
 
+constexpr std::size_t most_tokens = std::numeric_limits<std::int32_t>::max();
+
 struct Flags {
   std::string first, second;  // values without a flag
   std::string output, model_id, config;
   std::string ep = "default", dtype, task, as_type, revision;
-  std::string external_data = "onnx", max_shard_size;
+  std::string external_data = "onnx", max_shard_size, runtime;
   std::vector<std::string> ignore_extra;
-  std::size_t threads = 0;
+  std::size_t threads = 0, context_length = 0;
   bool no_weights = false, dry_run = false, force = false;
   bool trace = false, quiet = false, json = false;
 };
@@ -55,13 +58,16 @@ Job job_of(const Flags& flags) {
 }
 
 SaveOptions save_options(const Flags& flags) {
-  SaveOptions options{.external_data = flags.external_data, .force = flags.force};
+  SaveOptions options{.external_data = flags.external_data, .runtime = flags.runtime, .force = flags.force};
   if (!flags.max_shard_size.empty()) {
     const auto size = parse_size(flags.max_shard_size);
     if (!size) throw UsageError("--max-shard-size: found '" + flags.max_shard_size + "', expected a size like 5GB, 500MB or 1GiB");
     options.max_shard_size = *size;
   }
   if (options.max_shard_size != 0 && flags.external_data != "safetensors") throw UsageError("--max-shard-size needs --external-data safetensors");
+  if (flags.context_length > most_tokens) throw UsageError("--context-length: found " + std::to_string(flags.context_length) + ", expected a number of tokens");
+  if (flags.context_length != 0 && flags.runtime.empty()) throw UsageError("--context-length needs --runtime");
+  options.context_length = static_cast<std::int64_t>(flags.context_length);
   return options;
 }
 
@@ -169,6 +175,8 @@ std::vector<Option> options_of(const std::shared_ptr<Flags>& flags) {
        is_dtype},
       {"--task", "TASK", "what the graph is for; otherwise the model type's own", &flags->task, task_names()},
       {"--external-data", "FORMAT", "how weights are stored", &flags->external_data, {"onnx", "safetensors"}},
+      {"--runtime", "NAME", "write what this runtime needs beside the graph: genai_config.json for ONNX Runtime GenAI", &flags->runtime, runtime_names()},
+      {"--context-length", "N", "with --runtime: the most tokens of prompt and answer; otherwise the model's", &flags->context_length},
       {"--max-shard-size", "SIZE", "of safetensors files, for instance 5GB", &flags->max_shard_size},
       {"--no-weights", "", "write the graph alone; the offsets of weights are in it", &flags->no_weights},
       {"--dry-run", "", "write nothing, show the files with their sizes, and the free disk space", &flags->dry_run},

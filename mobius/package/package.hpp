@@ -2,6 +2,7 @@
 //
 //   package.components()[0].model                  // "model" for a decoder-only language model
 //   package.save("out", {.force = true});
+//   package.save("out", {.runtime = "ort-genai"});  // with genai_config.json
 //
 // On disk: model.onnx (the one component "model") or <component>/model.onnx, each with its data file, beside config.json,
 // generation_config.json, tokenizer files, LICENSE. A package is written to a temporary sibling and put in place in one step: a failed
@@ -28,9 +29,13 @@ struct PackageFile {
 struct SaveOptions {
   std::string external_data = "onnx";                                          // "onnx" (model.onnx.data) or "safetensors"
   std::uint64_t max_shard_size = 0;                                            // of safetensors files, bytes; 0: one file
+  std::string runtime = {};                                                    // "ort-genai": also what ONNX Runtime GenAI needs (runtime_names)
+  std::int64_t context_length = 0;                                             // of the runtime: tokens of prompt and answer; 0: the model's
   bool force = false;                                                          // replace a folder that is no package, or holds other files too
   std::function<void(std::uint64_t done, std::uint64_t total)> progress = {};  // bytes of weights; may throw Error cancelled
 };
+
+std::vector<std::string> runtime_names();  // what SaveOptions::runtime takes, besides ""
 
 struct WrittenFile {
   std::string name;  // relative to the package
@@ -43,7 +48,9 @@ class ModelPackage {
   const std::vector<Component>& components() const { return components_; }
   std::vector<PackageFile>& files() { return files_; }
   const std::vector<PackageFile>& files() const { return files_; }
-  Component* find(std::string_view name);  // nullptr when absent
+  Component* find(std::string_view name);                       // nullptr when absent
+  std::string folder_of(const Component& component) const;      // "", or "decoder/" for a component in a folder of its own
+  std::string model_file_of(const Component& component) const;  // "model.onnx", "decoder/model.onnx"
 
   Json config;  // the model's config.json
   bool has_weights = true;
@@ -57,7 +64,8 @@ class ModelPackage {
 
   // A folder may be new, empty, or a package that holds nothing else; others need `force`. Missing parents are made.
   // Errors: io (not writable, disk full: bytes needed and free), invalid_argument (the folder is something else; it is, holds or
-  // lies in what the package was built from), cancelled. Returns what was written.
+  // lies in what the package was built from), cancelled; unsupported, not_found: the runtime can't run this package, or needs
+  // something that no file tells. Returns what was written.
   std::vector<WrittenFile> save(const fs::path& folder, const SaveOptions& options = {}) const;
 
  private:

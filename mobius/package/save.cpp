@@ -6,6 +6,7 @@
 #include "mobius/formats/onnx_reader.hpp"
 #include "mobius/formats/onnx_writer.hpp"
 #include "mobius/package/package.hpp"
+#include "mobius/package/runtime_files.hpp"
 #include "mobius/package/target.hpp"
 
 namespace mobius {
@@ -23,11 +24,6 @@ formats::WriteOptions write_options(const ModelPackage& package, const SaveOptio
           .write_data = package.has_weights};
 }
 
-// "", or "decoder/" for a component in a folder of its own.
-std::string folder_of(const ModelPackage& package, const Component& component) {
-  return package.components().size() == 1 && component.name == "model" ? "" : component.name + "/";
-}
-
 // Of the weights, without the graph.
 std::uint64_t data_size(const Component& component, const formats::WriteOptions& options) {
   const auto plan = formats::plan_onnx(component.model, options, model_name);
@@ -41,6 +37,16 @@ std::uint64_t size_of(const PackageFile& file) {
   const auto size = fs::file_size(path, error);
   if (error) fail(ErrorKind::io, "{}: {}", path.string(), error.message());
   return size;
+}
+
+std::vector<WrittenFile> plan_of(const ModelPackage& package, const std::vector<PackageFile>& companions, const SaveOptions& options) {
+  std::vector<WrittenFile> files;
+  for (const auto& component : package.components()) {
+    for (const auto& file : formats::plan_onnx(component.model, write_options(package, options), model_name).files)
+      files.push_back({package.folder_of(component) + file.name, file.size});
+  }
+  for (const auto& file : companions) files.push_back({file.name, size_of(file)});
+  return files;
 }
 
 void write_file(const PackageFile& file, const fs::path& to) {
@@ -117,7 +123,7 @@ void write_models(const ModelPackage& package, const fs::path& folder, const Sav
   for (const auto& component : package.components()) all += data_size(component, write);
   for (const auto& component : package.components()) {
     if (options.progress) write.progress = [&](std::uint64_t done, std::uint64_t) { options.progress(before + done, all); };
-    formats::write_onnx(component.model, folder / folder_of(package, component), model_name, write);
+    formats::write_onnx(component.model, folder / package.folder_of(component), model_name, write);
     before += data_size(component, write);
   }
 }
@@ -137,16 +143,13 @@ Component* ModelPackage::find(std::string_view name) {
   return it == components_.end() ? nullptr : &*it;
 }
 
-std::vector<WrittenFile> ModelPackage::plan(const SaveOptions& options) const {
-  std::vector<WrittenFile> files;
-  for (const auto& component : components_) {
-    const auto folder = folder_of(*this, component);
-    for (const auto& file : formats::plan_onnx(component.model, write_options(*this, options), model_name).files)
-      files.push_back({folder + file.name, file.size});
-  }
-  for (const auto& file : files_) files.push_back({file.name, size_of(file)});
-  return files;
+std::string ModelPackage::folder_of(const Component& component) const {
+  return components_.size() == 1 && component.name == "model" ? "" : component.name + "/";
 }
+
+std::string ModelPackage::model_file_of(const Component& component) const { return folder_of(component) + model_name; }
+
+std::vector<WrittenFile> ModelPackage::plan(const SaveOptions& options) const { return plan_of(*this, package::runtime_files(*this, options), options); }
 
 void ModelPackage::check_target(const fs::path& folder, const SaveOptions& options) const {
   check_space(package::checked_target(folder, sources, options.force), total_size(plan(options)));
@@ -154,13 +157,14 @@ void ModelPackage::check_target(const fs::path& folder, const SaveOptions& optio
 
 std::vector<WrittenFile> ModelPackage::save(const fs::path& folder, const SaveOptions& options) const {
   const fs::path target = package::checked_target(folder, sources, options.force);
-  const auto files = plan(options);
+  const auto companions = package::runtime_files(*this, options);
+  const auto files = plan_of(*this, companions, options);
   Parents parents(target.parent_path());
   remove_stale_siblings(target);  // before looking at the free space: they may be what fills the disk
   check_space(target, total_size(files));
 
   const Draft draft(target);
-  for (const auto& file : files_) write_file(file, draft.path() / file.name);
+  for (const auto& file : companions) write_file(file, draft.path() / file.name);
   write_models(*this, draft.path(), options);
   replace_path(draft.path(), target);
   parents.keep();
