@@ -49,7 +49,12 @@ TEST(EpRegistry, RegistersOnceUnlessToldToOverwrite) {
 TEST(EpRegistry, FieldsMustAgree) {
   EXPECT_THAT(error_of([] { register_ep({.name = "a", .qkv_pack_dtypes = {float16}, .supports_fused_rope = false}); }), HasSubstr("qkv_pack_dtypes"));
   EXPECT_THAT(error_of([] { register_ep({.name = "b", .cap_kv_buffer_max_length = true}); }), HasSubstr("share_buffer"));
-  for (const auto& ep : builtin_eps()) EXPECT_TRUE(ep.dtypes.contains(ep.fallback_dtype)) << ep.name;
+  const EpCapabilities contradicting{.name = "c", .provider_options = {{"capture", "1"}}, .graph_capture_option = "capture"};
+  EXPECT_THAT(error_of([&] { register_ep(contradicting); }), HasSubstr("provider option capture is '1', but enable_graph_capture is false"));
+  for (auto ep : builtin_eps()) {
+    const std::string name = ep.name;
+    EXPECT_EQ(error_of([&] { register_ep(std::move(ep), true); }), "no error") << name;
+  }
 }
 
 TEST(ChooseDtype, TakesTheCheckpointsIfTheEpRunsIt) {
