@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdio>
-#include <limits>
 #include <memory>
 #include <optional>
 
@@ -20,8 +19,6 @@
 
 namespace mobius::cli {
 namespace {
-
-constexpr std::size_t most_tokens = std::numeric_limits<std::int32_t>::max();
 
 struct Flags {
   std::string first, second;  // values without a flag
@@ -65,7 +62,6 @@ SaveOptions save_options(const Flags& flags) {
     options.max_shard_size = *size;
   }
   if (options.max_shard_size != 0 && flags.external_data != "safetensors") throw UsageError("--max-shard-size needs --external-data safetensors");
-  if (flags.context_length > most_tokens) throw UsageError("--context-length: found " + std::to_string(flags.context_length) + ", expected a number of tokens");
   if (flags.context_length != 0 && flags.runtime.empty()) throw UsageError("--context-length needs --runtime");
   options.context_length = static_cast<std::int64_t>(flags.context_length);
   return options;

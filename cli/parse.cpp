@@ -31,8 +31,8 @@ CLI::Validator choice(const std::vector<std::string>& choices, const std::functi
 // The library takes -1 for the largest number there is.
 CLI::Validator whole_number() {
   return {[](std::string& value) {
-            const bool is_number = !value.empty() && value.size() <= 6 && value.find_first_not_of("0123456789") == value.npos;
-            return is_number ? std::string() : "found '" + value + "', expected a number from 0 to 999999";
+            const bool is_number = !value.empty() && value.size() <= 9 && value.find_first_not_of("0123456789") == value.npos;
+            return is_number ? std::string() : "found '" + value + "', expected a number from 0 to 999999999";
           },
           ""};
 }

@@ -114,7 +114,7 @@ def test_the_context_can_be_made_shorter(mobius, tmp_path):
 
 @pytest.mark.parametrize("options, message", [
     (["--context-length", "40"], "--context-length needs --runtime"),
-    (["--runtime", "ort-genai", "--context-length", "3000000000"], "--context-length: found 3000000000"),
+    (["--runtime", "ort-genai", "--context-length", "3000000000"], "--context-length: found '3000000000'"),
     (["--runtime", "vllm"], "ort-genai"),
 ])
 def test_wrong_use_is_told(mobius, tmp_path, options, message):
