@@ -182,6 +182,7 @@ TEST(GenaiTokenizer, TheClassFollowsFromTheTokenizer) {
 
 TEST(GenaiTokenizer, OtherKeysStay) {
   const auto config = tokenizer_config({{"tokenizer.json", byte_level}, {"tokenizer_config.json", R"({"b": 1, "tokenizer_class": "X", "a": [2]})"}});
+  ASSERT_TRUE(config);
   EXPECT_EQ(config->dump(), R"({"b": 1, "tokenizer_class": "PreTrainedTokenizerFast", "a": [2]})");
 }
 
