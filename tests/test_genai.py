@@ -1,8 +1,10 @@
 """Packages for ONNX Runtime GenAI (--runtime ort-genai), generated with in the real runtime: from ids in batches, and from text."""
 import importlib.util
 import json
+import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -148,6 +150,12 @@ def smollm2(mobius, tmp_path_factory):
     shutil.rmtree(package)
 
 
+@pytest.fixture
+def documented():
+    """The Python block of the how-to."""
+    return re.search(r"```python\n(.*?)```", (ROOT / "docs" / "genai.md").read_text(), re.DOTALL).group(1)
+
+
 on_smollm2 = pytest.mark.xdist_group("smollm2")
 
 
@@ -174,6 +182,15 @@ def test_smollm2_has_its_chat_template_and_special_tokens(smollm2):
     chat = tokenizer.apply_chat_template(messages=json.dumps([{"role": "user", "content": "Hi"}]), add_generation_prompt=True)
     assert chat.endswith("<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n")
     assert (tokenizer.bos_token_id, tokenizer.pad_token_id) == (1, 2) and [int(i) for i in tokenizer.eos_token_ids] == eos_of(config) == [2, 0]
+
+
+@on_smollm2
+def test_the_how_to_runs_as_it_stands(smollm2, documented, capsys):
+    model, _, _ = smollm2
+    loaded = SimpleNamespace(**{**vars(og), "Model": lambda folder: model})  # half a gigabyte is loaded once
+    exec(documented.replace("import onnxruntime_genai as og", ""), {"og": loaded})
+    assert SMOLLM2_CASES[0]["prompt"] in documented
+    assert capsys.readouterr().out.startswith(SMOLLM2_CASES[0]["prompt"] + SMOLLM2_CASES[0]["text"])
 
 
 # ── tokenizers ───────────────────────────────────────────────────────────────────────────────────────────────────────────

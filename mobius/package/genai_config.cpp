@@ -75,13 +75,18 @@ std::string fact(const Component& component, std::string_view key) {
   return it == component.model.metadata.end() ? "" : it->second;
 }
 
-// Graphs can be captured only where the cache stays in one buffer.
-Json session_options(const EpCapabilities& ep, bool shares_buffer) {
+// The runtime refuses to capture a graph whose cache moves, and a provider to capture one that reads sizes on the host: they are
+// rewritten for that where padding is on the right.
+bool can_capture(const EpCapabilities& ep, bool shares_buffer, const std::string& padding) {
+  return ep.enable_graph_capture && shares_buffer && (!ep.requires_graph_capture_rewrite || padding == "right");
+}
+
+Json session_options(const EpCapabilities& ep, bool captures) {
   Json providers = Json::Array{};
   if (const std::string name = ep.genai_provider.value_or(ep.name); !name.empty()) {
     Json options = Json::Object{};
     for (const auto& [key, value] : ep.provider_options) options.set(key, value);
-    if (!ep.graph_capture_option.empty()) options.set(ep.graph_capture_option, ep.enable_graph_capture && shares_buffer ? "1" : "0");
+    if (!ep.graph_capture_option.empty()) options.set(ep.graph_capture_option, captures ? "1" : "0");
     providers.push_back(Json::Object{{name, std::move(options)}});
   }
   return Json::Object{{"log_id", "onnxruntime-genai"}, {"provider_options", std::move(providers)}};
@@ -173,7 +178,7 @@ Json genai_config(const ModelPackage& package, const Companions& files, const Ge
   const auto ids = token_ids(files, known(vocab_size, "vocab_size"));
 
   Json model = Json::Object{{"type", runtime_type(fact(decoder, "model_type"))}, {"vocab_size", *vocab_size}, {"context_length", context_length}};
-  const Json session = session_options(ep, shares_buffer);
+  const Json session = session_options(ep, can_capture(ep, shares_buffer, padding));
   for (const auto& component : package.components()) {
     const auto& section = section_of(component);
     model.set(section.key, section_json(section, package, component, session));

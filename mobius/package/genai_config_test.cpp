@@ -78,6 +78,19 @@ TEST(GenaiConfig, GraphsAreCapturedWhereTheCacheStaysInPlace) {
   EXPECT_EQ(options_of({.ep = "dml"}), Json::parse(R"([{"dml": {"enable_graph_capture": "0"}}])"));
 }
 
+TEST(GenaiConfig, SizesOnTheHostAreNotCaptured) {
+  auto ep = get_ep("webgpu");
+  ep.name = "genai-capturing";
+  ep.enable_graph_capture = true;
+  ep.provider_options["enableGraphCapture"] = "1";
+  register_ep(ep, true);
+  EXPECT_EQ(options_of({.ep = "genai-capturing"}), Json::parse(R"([{"webgpu": {"enableGraphCapture": "1"}}])"));
+  auto any = package_of({.ep = "genai-capturing"});
+  any.components().front().model.metadata["mobius.padding"] = "any";
+  const auto config = genai(any);
+  EXPECT_EQ(config.at("model").at("decoder").at("session_options").at("provider_options").dump(), R"([{"webgpu": {"enableGraphCapture": "0"}}])");
+}
+
 TEST(GenaiConfig, TheBufferIsSharedWhereKernelAndEpDo) {
   const auto shares = [](const Decoder& d) { return genai(d).at("search").at("past_present_share_buffer").as_bool(); };
   EXPECT_TRUE(shares({}));
