@@ -36,6 +36,8 @@ Value* inverse_rms(BodyBuilder& b, Value* x, float epsilon) {
   return inverse_root(b, b.reduce("ReduceMean", b.mul(wide, wide), {-1}), epsilon, nullptr);
 }
 
+bool has_scale_of_its_own_type(const ir::Node& node) { return node.input(0) && node.input(1) && node.input(0)->dtype() != node.input(1)->dtype(); }
+
 // X, scale -> Y, (SimplifiedLayerNormalization:) inv_std_var?
 std::optional<ir::Function> rms_norm(BodyBuilder& b) {
   auto axes = normalized_axes(b);
@@ -48,7 +50,9 @@ std::optional<ir::Function> rms_norm(BodyBuilder& b) {
   }
   Value* x = b.cast(b.input(0), static_cast<DataType>(stash));
   Value* inv_std = inverse_root(b, b.reduce("ReduceMean", b.mul(x, x), *axes), 1e-5F, stash == 1 ? nullptr : x);
-  b.output(0, b.mul(b.cast_like(b.mul(x, inv_std), b.input(0)), b.input(1)));
+  Value* normalized = b.cast_like(b.mul(x, inv_std), b.input(0));
+  if (has_scale_of_its_own_type(b.node())) normalized = b.cast_like(normalized, b.input(1));
+  b.output(0, b.mul(normalized, b.input(1)));
   b.output(1, inv_std);
   return b.finish();
 }
@@ -88,18 +92,18 @@ std::optional<ir::Function> skip_layer_norm(BodyBuilder& b) {
   return b.finish();
 }
 
-std::string rank_of_positive_axis(const ir::Node& node) {
+std::string form_of_rms_norm(const ir::Node& node) {
   const Value* x = node.input(0);
-  return node.int_attribute("axis", -1) < 0 ? "" : (x && x->rank() ? " rank=" + std::to_string(*x->rank()) : " rank=?");
+  const auto rank = node.int_attribute("axis", -1) < 0 ? "" : (x && x->rank() ? " rank=" + std::to_string(*x->rank()) : " rank=?");
+  return rank + (has_scale_of_its_own_type(node) ? " scale of its own type" : "");
 }
 
 }  // namespace
 
 void add_norm_functions(FunctionTable& table) {
-  table[{"", "RMSNormalization"}] = {
-      rms_norm, {"X", "scale"}, {"epsilon"}, {{"axis", std::int64_t{-1}}, {"stash_type", std::int64_t{1}}}, rank_of_positive_axis};
+  table[{"", "RMSNormalization"}] = {rms_norm, {"X", "scale"}, {"epsilon"}, {{"axis", std::int64_t{-1}}, {"stash_type", std::int64_t{1}}}, form_of_rms_norm};
   table[{"", "SimplifiedLayerNormalization"}] = {
-      rms_norm, {"X", "scale"}, {"epsilon"}, {{"axis", std::int64_t{-1}}, {"stash_type", std::int64_t{1}}}, rank_of_positive_axis};
+      rms_norm, {"X", "scale"}, {"epsilon"}, {{"axis", std::int64_t{-1}}, {"stash_type", std::int64_t{1}}}, form_of_rms_norm};
   table[{"com.microsoft", "SkipSimplifiedLayerNormalization"}] = {skip_rms_norm, {"input", "skip", "gamma", "bias"}, {"epsilon"}};
   table[{"com.microsoft", "SkipLayerNormalization"}] = {skip_layer_norm, {"input", "skip", "gamma", "beta", "bias"}, {"epsilon"}};
 }

@@ -26,9 +26,10 @@ void want_weight(const InferContext& c, std::size_t i, const Shape& normalized) 
   if (!fits) c.error("input {} is {}, expected {} (the normalised axes of {})", i, c.show(i), ir::to_string(normalized), c.show(0));
 }
 
-// LayerNormalization, RMSNormalization, SimplifiedLayerNormalization: statistics have size 1 on the normalised axes.
+// LayerNormalization, RMSNormalization, SimplifiedLayerNormalization: statistics have size 1 on the normalised axes. The result has
+// the element type of the scale, which for a LayerNormalization is that of x too.
 void infer_layer_norm(InferContext& c) {
-  c.same_as_input();
+  c.output(0, c.dtype(1), c.shape(0));
   auto stash = c.dtype_attribute("stash_type", DataType::float32);
   if (!c.shape(0)) {
     for (std::size_t i = 1; i < c.outputs(); ++i) c.output(i, stash);

@@ -55,6 +55,7 @@ Results layer_norm(const OpCall& c) {
 Results rms_norm(const OpCall& c) {
   const Array& x = c.in(0);
   auto results = normalize_rows(c, x, axis_of(c, c.integer("axis", -1), x.dims.size()), false, &c.in(1), nullptr, c.number("epsilon", 1e-5F));
+  results[0].dtype = c.in(1).dtype;
   return {std::move(results[0]), std::move(results[2])};
 }
 

@@ -42,6 +42,8 @@ constexpr Pass fold[] = {
     {"UniqueNodeNames", passes::make_node_names_unique},
 };
 
+}  // namespace
+
 std::vector<RuleGroup> fusions() {
   return {
       // What others decompose comes first, in the forms that the fusions look for. A LayerNorm holds what looks like an RMSNorm.
@@ -74,6 +76,8 @@ std::vector<RuleGroup> lowerings() {
       rules::eliminate_shape(),
   };
 }
+
+namespace {
 
 std::int64_t opset_of(const ir::Model& model) {
   const auto found = model.opset_imports.find("");

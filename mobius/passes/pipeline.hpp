@@ -35,4 +35,8 @@ struct OptimizeOptions {
 // run an operator, and it has no function body in this form.
 OptimizeReport optimize_model(ir::Model& model, const OptimizeOptions& options = {});
 
+// The rule groups of stages 2 and 3, in their order.
+std::vector<rewrite::RuleGroup> fusions();
+std::vector<rewrite::RuleGroup> lowerings();
+
 }  // namespace mobius

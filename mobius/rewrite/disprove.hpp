@@ -2,10 +2,11 @@
 // interpreter in double precision.
 //
 //   const Example example{.variables = {{"x", "B,S,8"}, {"skip", "B,S,8"}, {"gamma", "8"}}};
-//   const auto why = disprove(skip_norm, {example});
+//   const auto why = disprove({skip_norm}, {example});
 //   // "y element 5 is 0.25, expected 0.5 (inputs x [2, 3, 8], ...) ...", or nothing
 #pragma once
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <initializer_list>
 #include <map>
@@ -51,44 +52,51 @@ std::optional<std::string> difference(const ir::Model& original, const ir::Model
 //   attributes with a default also left out, results besides the root's also as graph outputs;
 // - of a graph, the one with the operands of all commutative nodes swapped too.
 struct Example {
-  // Of the pattern's variables: "B,S,8" (of the example's float type), "int64[B,S]", "constant 4,8" (a weight without data).
+  // Of the pattern's variables: "B,S,8" (of the example's float type), "int64[B,S]", "constant 4,8" (a weight without data), "= 4, 2, 2"
+  // (an int64 constant).
   std::map<std::string, std::string> variables = {};
-  std::map<std::string, std::string> attributes = {};  // of the pattern: numbers or words; floats without one are random
+  std::map<std::string, std::string> attributes = {};  // of the pattern: numbers or words; floats may go without
   std::string graph = {};                              // ONNX's textual syntax; instead of `variables`
   Trials trials = {};
+  std::optional<Padding> padding = {};  // only for such targets
 };
 
-// Walks all combinations of decisions, or as many as are asked for.
+// Walks combinations of decisions: first none but the usual ones, then all that differ in one decision, then in two.
 class Choices {
  public:
-  std::size_t pick(std::size_t n);  // the next decision, one of n
+  std::size_t pick(std::size_t n);  // the next decision, one of n; 0 is the usual one
   bool next();                      // on to another combination; false: there is none left
+  // The alternatives that were taken on the way: the node of a | b, and which.
+  std::vector<std::pair<const PatNode*, std::size_t>> taken = {};
+
  private:
-  struct Decision {
-    std::size_t picked, of;
-  };
-  std::vector<Decision> decisions_;
-  std::size_t at_ = 0;
+  std::vector<std::size_t> prefix_;   // decisions to repeat; behind them all are usual
+  std::vector<std::size_t> options_;  // of how many each decision was one
+  std::deque<std::vector<std::size_t>> to_do_;
 };
 
-// One of the example's graphs, floats in `float_type`. Errors: the example does not fit the rule.
+// One of the example's graphs, floats in `float_type`. Errors: invalid_argument: this combination does not fit the example's shapes.
 ir::Model example_model(const Rule& rule, const Example& example, Choices& choices, ir::DataType float_type = ir::DataType::float32);
 
 // What the rule is tried on: each EP of the registry with its dtypes and both paddings, as far as the rule is for them, in the first
 // role that it is for.
 std::vector<Target> targets_of(const Rule& rule);
 
-// What is wrong with the rule: a graph of an example that it does not match on any target, or whose numbers it changes. An example
-// that can't be set up or evaluated is an answer too. nullopt: nothing was found.
-std::optional<std::string> disprove(const Rule& rule, const std::vector<Example>& examples);
+// What is wrong with a rule: numbers that it changes, or a gap in the examples:
+// - an example that it matches in some of its graphs and not in all (on any target); or that it does not match at all;
+// - an alternative of its pattern that no example has. (Combinations that don't fit an example's shapes are left out.)
+// Variants of a rule are judged together: each example is one of at least one of them, and each has at least one. nullopt: nothing was found.
+std::optional<std::string> disprove(const std::vector<Rule>& variants, const std::vector<Example>& examples);
 
 // ── mutants: does the judge notice? ──────────────────────────────────────────────────────────────────────────────────────
 
 // The rule with one thing wrong in what it inserts. `what`: from mutations_of.
 Rule mutant(const Rule& rule, std::string_view what);
 
-// All the ways to get the rule's right-hand side wrong, as far as the examples show it: "Mul 2: operands 0 and 1 swapped".
+// All the ways to get a rule's right-hand side wrong, as far as its examples show it: "Mul 2: operands 0 and 1 swapped".
 std::vector<std::string> mutations_of(const Rule& rule, const std::vector<Example>& examples);
+// Whether the examples tell the mutant from the rule.
+bool is_noticed(const Rule& mutant, const std::vector<Example>& examples);
 
 // The same for any nodes of a graph: one wrong change to one node each, ready to be made.
 struct Mutation {

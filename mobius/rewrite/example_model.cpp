@@ -1,7 +1,7 @@
 // A rule's left side as a graph.
 #include <algorithm>
+#include <array>
 #include <charconv>
-#include <random>
 
 #include "mobius/base/error.hpp"
 #include "mobius/ops/infer.hpp"
@@ -11,16 +11,26 @@
 namespace mobius::rewrite {
 
 std::size_t Choices::pick(std::size_t n) {
-  if (at_ == decisions_.size()) decisions_.push_back({0, n});
-  return decisions_[at_++].picked;
+  const auto at = options_.size();
+  options_.push_back(n);
+  return at < prefix_.size() ? prefix_[at] : 0;
 }
 
 bool Choices::next() {
-  decisions_.resize(at_);
-  at_ = 0;
-  while (!decisions_.empty() && decisions_.back().picked + 1 == decisions_.back().of) decisions_.pop_back();
-  if (decisions_.empty()) return false;
-  ++decisions_.back().picked;
+  constexpr std::ptrdiff_t most_unusual = 2;
+  if (std::ranges::count_if(prefix_, [](auto p) { return p != 0; }) < most_unusual)
+    for (auto at = prefix_.size(); at < options_.size(); ++at)
+      for (std::size_t other = 1; other < options_[at]; ++other) {
+        auto more = prefix_;
+        more.resize(at, 0);
+        more.push_back(other);
+        to_do_.push_back(std::move(more));
+      }
+  options_.clear();
+  taken.clear();
+  if (to_do_.empty()) return false;
+  prefix_ = std::move(to_do_.front());
+  to_do_.pop_front();
   return true;
 }
 
@@ -63,8 +73,9 @@ class Writer {
         return {graph().add_initializer(graph().unique_name("integers"), ir::make_tensor({static_cast<std::int64_t>(p.integers.size())}, p.integers))};
       case PatNode::Kind::scalar: return {number(as_number(attribute(p.name, p.scalar_kind)), dtype)};
       case PatNode::Kind::either: {
-        const auto& taken = p.args[choices_.pick(p.args.size())];
-        return {value(taken.node.get(), taken.output, dtype)};
+        const auto which = choices_.pick(p.args.size());
+        choices_.taken.emplace_back(&p, which);
+        return {value(p.args[which].node.get(), p.args[which].output, dtype)};
       }
       case PatNode::Kind::op: return op(p, dtype);
     }
@@ -75,6 +86,10 @@ class Writer {
     const auto told = example_.variables.find(p.name);
     if (told == example_.variables.end()) fail(ErrorKind::invalid_argument, "the example has no shape for variable '{}'", p.name);
     std::string_view text = told->second;
+    if (text.starts_with("= ")) {
+      const auto list = integers(text.substr(2));
+      return graph().add_initializer(graph().unique_name(p.name), ir::make_tensor({static_cast<std::int64_t>(list.size())}, list));
+    }
     const bool is_constant = text.starts_with("constant ");
     if (is_constant) text.remove_prefix(9);
     auto dtype = float_type_;
@@ -115,16 +130,24 @@ class Writer {
     if (!fresh) return it->second;
     const auto told = example_.attributes.find(name);
     if (std::holds_alternative<float>(kind)) {
-      std::uniform_real_distribution<float> some(0.25f, 2.0f);
-      return it->second = told == example_.attributes.end() ? some(random_) : std::stof(told->second);
+      // Powers of two: products and quotients with them are exact in any float type.
+      constexpr std::array some = {0.5f, 4.0f, 0.25f, 2.0f};
+      return it->second = told == example_.attributes.end() ? some[attributes_.size() % some.size()] : std::stof(told->second);
     }
     if (told == example_.attributes.end()) fail(ErrorKind::invalid_argument, "the example has no value for attribute '{}'", name);
     if (std::holds_alternative<std::int64_t>(kind)) return it->second = std::int64_t{std::stoll(told->second)};
     if (std::holds_alternative<std::string>(kind)) return it->second = told->second;
+    return it->second = integers(told->second);
+  }
+
+  static std::vector<std::int64_t> integers(std::string_view text) {
     std::vector<std::int64_t> list;
-    for (std::size_t at = 0; at < told->second.size(); at = std::min(told->second.find(',', at), told->second.size() - 1) + 1)
-      list.push_back(std::stoll(told->second.substr(at)));
-    return it->second = list;
+    while (!text.empty()) {
+      const auto comma = std::min(text.find(','), text.size());
+      list.push_back(std::stoll(std::string(text.substr(0, comma))));
+      text.remove_prefix(std::min(comma + 1, text.size()));
+    }
+    return list;
   }
 
   ir::Attributes attributes(const PatNode& p) {
@@ -176,7 +199,6 @@ class Writer {
   bool number_may_be_tensor_ = false;
   std::map<const PatNode*, std::vector<ir::Value*>> made_;  // looked up only
   std::map<std::string, ir::Attribute> attributes_;
-  std::minstd_rand random_;
 };
 
 // ── graphs as text ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -122,4 +122,11 @@ std::optional<ir::Attribute> attribute_default(ir::OpName op, std::string_view a
   return std::nullopt;
 }
 
+std::vector<std::pair<std::string, ir::Attribute>> attribute_defaults(ir::OpName op) {
+  std::vector<std::pair<std::string, ir::Attribute>> found;
+  for (const auto& d : defaults())
+    if (d.op == op.type) found.emplace_back(d.attribute, d.value);
+  return found;
+}
+
 }  // namespace mobius::rewrite

@@ -3,6 +3,11 @@
 namespace mobius::rules {
 namespace {
 
+const std::vector<rewrite::Example> biased = {{.variables = {{"x", "B,S,8"}, {"bias", "8"}}}, {.variables = {{"x", "8"}, {"bias", "constant 8"}}}};
+const RuleExamples examples[] = {{"BiasGelu", biased, {{"BiasGelu 1: operands 0 and 1 swapped", "a sum"}}},
+                                 {"FastGeluBias", biased, {{"FastGelu 1: operands 0 and 1 swapped", "a sum"}}},
+                                 {"FastGelu", {{.variables = {{"x", "B,S,8"}}}}}};
+
 std::string graph(const char* nodes) { return std::string("g (float[B,S,8] x) => (float[B,S,8] y) <float[8] b, float[1] one> { ") + nodes + " }"; }
 
 TEST(BiasGelu, TakesTheErfForm) {

@@ -14,6 +14,37 @@ void expect_primitives(const std::string& text, const Setup& setup = {}) {
 
 const std::string cache = "float[B,S,16] q, float[B,S,8] k, float[B,S,8] v, float[B,2,P,4] pk, float[B,2,P,4] pv";
 
+std::string cached(const char* attributes, const char* type_of_mask = nullptr) {
+  return fmt::format(
+      "g ({0}{1}) => (float[B,S,16] y, float[B,2,\"P + S\",4] a, float[B,2,\"P + S\",4] b) {{"
+      " y, a, b = Attention<q_num_heads = 4, kv_num_heads = 2{2}>(q, k, v, {3}, pk, pv) }}",
+      cache, type_of_mask ? fmt::format(", {}[B,1,S,\"P + S\"] m", type_of_mask) : "", attributes, type_of_mask ? "m" : "\"\"");
+}
+std::string rotated(const char* x, const char* attributes, int columns = 4) {
+  return fmt::format("g ({0} x, float[9,{2}] c, float[9,{2}] s, int64[B,S] p) => ({0} y) {{ y = RotaryEmbedding<{1}>(x, c, s, p) }}", x, attributes, columns);
+}
+const rewrite::Trials any_positions{.contents = {{"p", "0..9"}}};
+const RuleExamples examples[] = {
+    {"DecomposeAttention",
+     {{.graph = cached("", "bool")},
+      {.graph = cached(", scale = 0.125, softcap = 5.0", "bool")},
+      {.graph = cached("", "float")},
+      {.graph = "g (float[B,4,S,8] q, float[B,4,T,8] k, float[B,4,T,8] v, bool[B,1,S,T] seen) => (float[B,4,S,8] y)"
+                " <float nothing = {0}, float hidden = {-inf}> { m = Where(seen, nothing, hidden) y = Attention<scale = 0.5>(q, k, v, m) }"},
+      {.graph = cached(", is_causal = 1")},
+      {.graph = "g (float[B,4,S,16] q, float[B,2,T,16] k, float[B,2,T,6] v) => (float[B,4,S,6] y) { y = Attention(q, k, v) }"},
+      {.graph = "g (float[B,4,S,8] q, float[B,4,T,8] k, float[B,4,T,8] v) => (float[B,4,S,8] y) { y = Attention<scale = 0.5>(q, k, v) }"}},
+     {{"Squeeze 1: left out", "a size with one element is broadcast like a scalar"},
+      {"Squeeze 1: operand 1 left out", "there is one axis only"},
+      {"Squeeze 2: left out", "a size with one element is broadcast like a scalar"},
+      {"Squeeze 2: operand 1 left out", "there is one axis only"}}},
+    {"DecomposeRotaryEmbedding",
+     {{.graph = rotated("float[B,S,16]", "num_heads = 2"), .trials = any_positions},
+      {.graph = rotated("float[B,2,S,8]", "interleaved = 1"), .trials = any_positions},
+      {.graph = rotated("float[B,S,16]", "num_heads = 2, rotary_embedding_dim = 4", 2), .trials = any_positions},
+      {.graph = "g (float[B,S,16] x, float[B,S,4] c, float[B,S,4] s) => (float[B,S,16] y) { y = RotaryEmbedding<num_heads = 2>(x, c, s) }"}},
+     {{"Split 1: attribute num_outputs left out", "the reference counts the outputs"}}}};
+
 TEST(DecomposeAttention, AsOurDecodersHaveIt) {
   expect_primitives("g (" + cache +
                     ", bool[B,1,S,\"P + S\"] m) => (float[B,S,16] y, float[B,2,\"P + S\",4] a, float[B,2,\"P + S\",4] b) {"

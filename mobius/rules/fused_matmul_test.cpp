@@ -3,6 +3,29 @@
 namespace mobius::rules {
 namespace {
 
+const std::vector<rewrite::Example> products = {
+    {.variables = {{"a", "B,S,8"}, {"b", "8,4"}}, .attributes = {{"transA", "0"}, {"transB", "0"}}},
+    {.variables = {{"a", "8,8"}, {"b", "4,8"}}, .attributes = {{"transA", "1"}, {"transB", "1"}}},
+};
+const RuleExamples examples[] = {
+    {"FusedMatMul", {{.variables = {{"x", "B,S,8"}, {"w", "constant 4,8"}}}, {.variables = {{"x", "S,8"}, {"w", "4,8"}}}}},
+    {"FusedMatMulTransB",
+     {{.variables = {{"a", "B,S,8"}, {"b", "4,8"}}}, {.variables = {{"a", "B,S,8"}, {"b", "B,4,8"}}}, {.variables = {{"a", "B,N,S,8"}, {"b", "B,N,4,8"}}}}},
+    {"FusedMatMulTransA",
+     {{.variables = {{"a", "8,S"}, {"b", "B,8,4"}}}, {.variables = {{"a", "B,8,S"}, {"b", "B,8,4"}}}, {.variables = {{"a", "B,N,8,S"}, {"b", "B,N,8,4"}}}}},
+    {"FusedMatMulAlsoTransB",
+     {{.variables = {{"a", "8,8"}, {"b", "4,8"}}, .attributes = {{"transA", "1"}}},
+      {.variables = {{"a", "B,8,8"}, {"b", "B,4,8"}}, .attributes = {{"transA", "1"}}},
+      {.variables = {{"a", "B,N,S,8"}, {"b", "B,N,4,8"}}, .attributes = {{"transA", "0"}}}}},
+    {"FusedMatMulAlsoTransA",
+     {{.variables = {{"a", "8,4"}, {"b", "8,8"}}, .attributes = {{"transB", "1"}}},
+      {.variables = {{"a", "B,8,S"}, {"b", "B,8,8"}}, .attributes = {{"transB", "1"}}},
+      {.variables = {{"a", "B,N,8,S"}, {"b", "B,N,8,4"}}, .attributes = {{"transB", "0"}}}}},
+    {"FusedMatMulScale", products},
+    {"FusedMatMulScaledA", products},
+    {"FusedMatMulScaledB", products},
+};
+
 constexpr auto linear = "g (float[B,S,8] x) => (float[B,S,4] y) <float[4,8] w> { t = Transpose<perm = [1, 0]>(w) y = MatMul(x, t) }";
 
 TEST(FusedMatMul, TakesATransposedWeight) {

@@ -12,6 +12,45 @@ const Setup any_padding = {
         {.contents = {{"B", "3..4"}, {"P", "3..4"}, {"S", "2..3"}, {"attention_mask", "0, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 0, 1, 1"}, {"position_ids", "P.."}}},
     .padding = rewrite::Padding::any};
 
+rewrite::Example with_any_padding(std::string graph) { return {.graph = std::move(graph), .trials = any_padding.trials, .padding = rewrite::Padding::any}; }
+const RuleExamples attention_examples(
+    "GQAFusion",
+    {{.graph = AttentionGraph{}.text(), .trials = full_rows},
+     {.graph = AttentionGraph{.mask = slot_causal}.text(), .trials = full_rows},
+     {.graph = AttentionGraph{.mask = counted_window, .attributes = "q_num_heads = 2, kv_num_heads = 1, scale = 0.5, softcap = 2.0"}.text(),
+      .trials = full_rows},
+     {.graph = AttentionGraph{.mask = "", .operand = "\"\"", .attributes = "q_num_heads = 2, kv_num_heads = 1, is_causal = 1"}.text(),
+      .trials = full_rows,
+      .padding = rewrite::Padding::right},
+     with_any_padding(AttentionGraph{}.text()),
+     with_any_padding(AttentionGraph{.mask = slot_causal}.text())},
+    {{"Cast 1: attribute to changed", "the reference reads lengths of any integer type"},
+     {"Cast 1: left out", "the reference reads lengths of any integer type"},
+     {"Cast 2: left out", "the reference reads lengths of any integer type"},
+     {"Cast 2: attribute to changed", "the reference reads lengths of any integer type"},
+     {"ReduceSum 1: attribute keepdims changed", "the reference reads lengths [batch, 1] as [batch]"},
+     {"ReduceSum 1: attribute keepdims left out", "the reference reads lengths [batch, 1] as [batch]"},
+     {"Shape 2: attribute end changed", "the reference reads as many lengths as there are rows"},
+     {"Shape 2: attribute end left out", "the reference reads as many lengths as there are rows"},
+     {"Max 1: left out", "the scores of these masks are finite"},
+     {"Max 1: constant operand 1 changed", "any very low score hides a key"},
+     {"Where 1: constant operand 2 changed", "any very low score hides a key"},
+     {"Where 1: constant operand 1 changed", "softmax does not see what is added to all scores"}});
+// What GQAFusion leaves with rope outside.
+std::string rope_outside(std::string_view attributes) {
+  return fmt::format(
+      "g (float[B,S,32] q, float[B,S,16] k, float[B,S,16] v, float[B,1,P,16] past_key, float[B,1,P,16] past_value, int32[B] seqlens_k, int32[1] total,"
+      " int64[B,S] position_ids) => (float[B,S,32] y, float[B,1,\"P + S\",16] present_key, float[B,1,\"P + S\",16] present_value)"
+      " <float[64,8] cos, float[64,8] sin> {{"
+      " q_rope = RotaryEmbedding<num_heads = 2{0}>(q, cos, sin, position_ids) k_rope = RotaryEmbedding<num_heads = 1{0}>(k, cos, sin, position_ids)"
+      " y, present_key, present_value = com.microsoft.GroupQueryAttention<num_heads = 2, kv_num_heads = 1, scale = 0.5>"
+      "(q_rope, k_rope, v, past_key, past_value, seqlens_k, total) }}",
+      attributes);
+}
+const rewrite::Trials known_lengths = {.contents = {{"seqlens_k", "P + S - 1"}, {"total", "P + S"}, {"position_ids", "P.."}}};
+const RuleExamples rope_examples("FuseRoPE",
+                                 {{.graph = rope_outside(""), .trials = known_lengths}, {.graph = rope_outside(", interleaved = 1"), .trials = known_lengths}});
+
 const std::string rotated = R"(
   q_rope = RotaryEmbedding<num_heads = 2>(q, cos, sin, position_ids)
   k_rope = RotaryEmbedding<num_heads = 1>(k, cos, sin, position_ids)

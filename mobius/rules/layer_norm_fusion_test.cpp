@@ -3,6 +3,21 @@
 namespace mobius::rules {
 namespace {
 
+rewrite::Example over_last_axis(const char* x, const char* vector) {
+  return {.variables = {{"x", x}, {"gamma", vector}, {"beta", vector}, {"axes", "= -1"}, {"axes of the variance", "= -1"}},
+          .attributes = {{"axes", "-1"}, {"axes of the variance", "-1"}, {"axis", "-1"}, {"back", "10"}}};
+}
+const std::vector<rewrite::Example> of_floats = {over_last_axis("B,S,8", "8"), over_last_axis("8", "constant 8")};
+const std::vector<rewrite::Example> of_halves = {over_last_axis("float16[B,S,8]", "float16[8]")};
+const RuleExamples examples[] = {{"LayerNorm", of_floats},
+                                 {"LayerNormNoBias", of_floats},
+                                 {"LayerNormNoWeight", of_floats},
+                                 {"LayerNormOfCentred", of_floats},
+                                 {"LayerNormOfCentredNoBias", of_floats},
+                                 {"LayerNormInFloat", of_halves},
+                                 {"LayerNormInFloatNoBias", of_halves},
+                                 {"LayerNormInFloatNoWeight", of_halves}};
+
 std::string graph(const std::string& nodes, const char* type = "float") {
   return fmt::format(
       "g ({0}[B,S,8] x, {0}[8] w, {0}[8] b, float[8] w32, float[8] b32, {0}[B,S,8] scale) => ({0}[B,S,8] y) <float two = {{2}}, int64[1] last = {{-1}},"

@@ -12,6 +12,15 @@ std::string graph(const std::string& nodes, const char* out = "float[B,S,4]") {
 // The shape of x with its last axis made 4, as torch.onnx writes it.
 const std::string shape = "bs = Shape<start = 0, end = 2>(x) full = Concat<axis = 0>(bs, four) ";
 
+const RuleExamples examples[] = {
+    {"Linear",
+     {{.graph = graph(shape + "r = Reshape(x, flat) g = Gemm(r, w, b) y = Reshape(g, full)")},
+      {.graph = graph(shape + "r = Reshape<allowzero = 1>(x, flat) g = Gemm(r, w) y = Reshape<allowzero = 1>(g, full)")},
+      {.graph = graph(shape + "r = Reshape(x, flat) g = Gemm<transB = 1>(r, t, b) y = Reshape(g, full)")},
+      {.graph = graph(shape + "r = Reshape(x, flat) g = Gemm<transB = 1>(r, t) y = Reshape(g, full)")},
+      {.graph = "g (float[B,S,2,4] x) => (float[B,S,4] y) <float[8,4] w, float[4] b, int64[2] flat = {-1, 8}, int64[1] four = {4}> {"
+                " bs = Shape<start = 0, end = 2>(x) full = Concat<axis = 0>(bs, four) r = Reshape(x, flat) g = Gemm(r, w, b) y = Reshape(g, full) }"}}}};
+
 TEST(Linear, TakesAGemmOfFlattenedRows) {
   expect_rewrite(linear(), "default",
                  graph(shape + "r = Reshape(x, flat) g = Gemm<alpha = 1., beta = 1., transA = 0, transB = 0>(r, w, b) y = Reshape<allowzero = 1>(g, full)"),

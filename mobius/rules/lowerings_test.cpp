@@ -4,6 +4,37 @@
 namespace mobius::rules {
 namespace {
 
+rewrite::Example range_of(const char* numbers, const char* operands, const char* weights, std::map<std::string, std::string> contents) {
+  return {.graph = fmt::format("g ({}) => (int64[R] y) <{}> {{ y = Range({}) }}", numbers, weights, operands),
+          .trials = {.contents = std::move(contents), .rounds = 8}};
+}
+const RuleExamples examples[] = {
+    {"TensorScatterToScatterND",
+     {{.graph = "g (float[1,2,9,4] c, float[1,2,S,4] u, int64[1] w) => (float[1,2,9,4] y) { y = TensorScatter(c, u, w) }",
+       .trials = {.contents = {{"w", "0..3"}, {"S", "1..4"}}}},
+      {.graph = "g (float[B,2,5,4] c, float[B,2,S,4] u, int64[B] w) => (float[B,2,5,4] y) { y = TensorScatter<mode = \"circular\">(c, u, w) }",
+       .trials = {.contents = {{"w", "0..5"}, {"S", "1..4"}}}},
+      {.graph = "g (float[B,2,5,4] c, float[B,2,S,4] u) => (float[B,2,5,4] y) { y = TensorScatter(c, u) }"}},
+     {{"Squeeze 1: left out", "the reference reads the one element of a list"},
+      {"Squeeze 1: operand 1 left out", "there is one axis only"},
+      {"Squeeze 2: left out", "the reference reads the one element of a list"},
+      {"Squeeze 2: operand 1 left out", "there is one axis only"}}},
+    {"ConstantRange",
+     {{.graph = "g (float[B,S] x) => (int64[S] y) <int64 a = {0}, int64 d = {1}> { s = Shape<start = 1, end = 2>(x) n = Squeeze(s) y = Range(a, n, d) }"},
+      range_of("int64 n", "a, n, d", "int64 a = {0}, int64 d = {1}", {{"n", "0..9"}}),
+      range_of("int64 a, int64 n", "a, n, d", "int64 d = {1}", {{"a", "0..6"}, {"n", "0..9"}}),
+      range_of("int64 a, int64 n", "a, n, d", "int64 d = {3}", {{"a", "0..6"}, {"n", "0..9"}}),
+      range_of("int64 a, int64 n", "n, a, d", "int64 d = {-2}", {{"a", "0..6"}, {"n", "0..9"}}),
+      {.graph = "g (int32 n) => (int32[R] y) <int32 a = {2}, int32 d = {1}> { y = Range(a, n, d) }", .trials = {.contents = {{"n", "0..9"}}, .rounds = 8}}},
+     {{"Cast 1: left out", "the reference computes with any integers"},
+      {"Cast 2: left out", "the reference computes with any integers"},
+      {"Reshape 1: left out", "the reference reads one element as a list"},
+      {"Slice 1: operand 3 left out", "there is one axis only"}}},
+    {"Rank3RMSNorm",
+     {{.graph = "g (float[B,S,2,8] x, float[8] w) => (float[B,S,2,8] y) { y = RMSNormalization<epsilon = 0.1>(x, w) }"},
+      {.graph = "g (float[B,2,S,8] x, float[8] w) => (float[B,2,S,8] y) { y = RMSNormalization<axis = 3>(x, w) }"},
+      {.graph = "g (float[B,S,2,8] x, float[8] w) => (float[B,S,2,8] y) { y = SimplifiedLayerNormalization<axis = 3>(x, w) }"}}}};
+
 // ── TensorScatter ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const Setup scatter{.trials = {.contents = {{"w", "0..3"}, {"S", "1..4"}}}};

@@ -15,6 +15,75 @@ std::string graph(const std::string& weights, const std::string& nodes, const st
 
 const Setup usual = {.trials = {.contents = {{"B", "2..3"}, {"seqlens", "P + S - 1"}, {"total", "P + S"}, {"attention_mask", "1"}}}};
 
+// The operands of GroupQueryAttention beside queries, keys and values.
+rewrite::Example attending(std::map<std::string, std::string> variables, const char* do_rotary = "1") {
+  variables.merge(std::map<std::string, std::string>{
+      {"past_key", "B,1,P,16"}, {"past_value", "B,1,P,16"}, {"seqlens_k", "int32[B]"}, {"total", "int32[1]"}, {"cos", "64,8"}, {"sin", "64,8"}});
+  return {.variables = std::move(variables),
+          .attributes = {{"num_heads", "2"},
+                         {"kv_num_heads", "1"},
+                         {"scale", "0.5"},
+                         {"local_window_size", "2"},
+                         {"smooth_softmax", "1"},
+                         {"rotary_interleaved", "1"},
+                         {"do_rotary", do_rotary}},
+          .trials = {.contents = {{"B", "2..3"}, {"P", "0..4"}, {"seqlens_k", "P + S - 1"}, {"total", "P + S"}}}};
+}
+rewrite::Example right_padded_prompt(rewrite::Example e) {
+  e.trials.contents["P"] = "0..1";
+  e.trials.contents["seqlens_k"] = "0..S";
+  return e;
+}
+const std::map<std::string, std::string> queries_keys_values = {{"q", "B,S,32"}, {"k", "B,S,16"}, {"v", "B,S,16"}};
+std::map<std::string, std::string> with_positions(std::map<std::string, std::string> variables) {
+  variables["position_ids"] = "int64[B,S]";
+  return variables;
+}
+const rewrite::Example weights_out_in = attending({{"x", "B,S,8"},
+                                                   {"q_weight", "constant 32,8"},
+                                                   {"k_weight", "constant 16,8"},
+                                                   {"v_weight", "constant 16,8"},
+                                                   {"q_bias", "constant 32"},
+                                                   {"k_bias", "constant 16"},
+                                                   {"v_bias", "constant 16"}});
+const rewrite::Example weights_in_out = attending({{"x", "B,S,8"},
+                                                   {"q_weight", "constant 8,32"},
+                                                   {"k_weight", "constant 8,16"},
+                                                   {"v_weight", "constant 8,16"},
+                                                   {"q_bias", "constant 32"},
+                                                   {"k_bias", "constant 16"},
+                                                   {"v_bias", "constant 16"}});
+const std::map<std::string, std::string> without_rope = {{"GroupQueryAttention 1: attribute rotary_interleaved changed", "of no account without rope inside"},
+                                                         {"GroupQueryAttention 1: attribute rotary_interleaved left out", "of no account without rope inside"}};
+const RuleExamples packing("PackQKV", {weights_out_in, weights_in_out}, without_rope);
+const RuleExamples unpacking("UnpackQKV", {attending({{"packed", "B,S,64"}}), attending({{"packed", "B,S,64"}}, "0")}, without_rope);
+const RuleExamples ropes("SeparateRoPE",
+                         {attending(queries_keys_values), right_padded_prompt(attending(queries_keys_values)), attending(with_positions(queries_keys_values))},
+                         {{"Squeeze 1: operand 1 left out", "there is one axis only"},
+                          {"Squeeze 1: left out", "the reference reads the one element of a list"},
+                          {"Cast 1: left out", "the reference adds any integers"},
+                          {"Cast 2: left out", "the reference adds any integers"}});
+rewrite::Example slots_counted_by(const std::string& nodes) {
+  return {.graph = graph("float[8,64] w, int64 second = {1}, int64[1] seconds = {1}",
+                         nodes + " all = Cast<to = 6>(slots) p = MatMul(x, w) q, k, v = Split<axis = 2>(p, sizes)",
+                         "q, k, v, past_key, past_value, seqlens, all", "do_rotary = 0"),
+          .trials = usual.trials};
+}
+const RuleExamples slots("EliminateShape",
+                         {slots_counted_by("slots = Shape<start = 1, end = 2>(attention_mask)"),
+                          slots_counted_by("dims = Shape(attention_mask) slots = Gather(dims, second)"),
+                          slots_counted_by("dims = Shape(attention_mask) slots = Gather<axis = 0>(dims, seconds)")},
+                         {{"Cast 1: attribute to changed", "the reference reads a length of any integer type"},
+                          {"Cast 1: left out", "the reference reads a length of any integer type"},
+                          {"ReduceSum 1: attribute keepdims changed", "the maximum of [batch, 1] and of [batch] is the same"},
+                          {"ReduceSum 1: attribute keepdims left out", "the maximum of [batch, 1] and of [batch] is the same"},
+                          {"ReduceMax 1: attribute keepdims changed", "the total may be a scalar or have one element"},
+                          {"ReduceMax 1: attribute keepdims left out", "the total may be a scalar or have one element"},
+                          {"ReduceMax 1: operand 1 left out", "there is one axis only"}});
+const RuleExamples split_bias("SplitBias", {{.variables = {{"product", "B,S,8"}, {"bias", "constant 8"}, {"sizes", "= 4, 1, 3"}}}});
+const RuleExamples split_product("SplitProduct", {{.variables = {{"x", "B,S,5"}, {"weight", "constant 8,5"}, {"sizes", "= 4, 1, 3"}}},
+                                                  {.variables = {{"x", "B,S,5"}, {"weight", "constant 5,8"}, {"sizes", "= 4, 1, 3"}}}});
+
 const std::string separate_weights = "float[32,8] wq, float[16,8] wk, float[16,8] wv";
 const std::string rest = "past_key, past_value, seqlens, total, cos, sin";
 const std::string fused =

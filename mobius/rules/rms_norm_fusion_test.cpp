@@ -3,6 +3,14 @@
 namespace mobius::rules {
 namespace {
 
+rewrite::Example over_last_axis(const char* x, const char* gamma) {
+  return {.variables = {{"x", x}, {"gamma", gamma}, {"axes", "= -1"}}, .attributes = {{"axes", "-1"}, {"axis", "-1"}, {"back", "10"}}};
+}
+const RuleExamples examples[] = {{"RMSNorm", {over_last_axis("B,S,8", "8"), over_last_axis("8", "constant 8")}},
+                                 {"RMSNormInFloat", {over_last_axis("float16[B,S,8]", "float16[8]")}},
+                                 {"SimplifiedLayerNorm", {over_last_axis("B,S,8", "8")}},
+                                 {"RMSNormOneType", {over_last_axis("float16[B,S,8]", "float[8]")}}};
+
 constexpr auto expected = "g (float[B,S,8] x, float[8] w) => (float[B,S,8] y) { y = RMSNormalization<epsilon = 0.001>(x, w) }";
 
 // Nodes over x and w, with the constants that such chains have.

@@ -30,6 +30,27 @@
 
 namespace mobius::rules {
 
+// What rules are judged on (disprove_test.cpp), beside their tests:
+//
+//   const RuleExamples examples[] = {{"SkipNorm", {{.variables = {{"x", "B,S,8"}, {"skip", "B,S,8"}, {"gamma", "8"}}}}}};
+//
+// `equivalent`: wrong changes to the right-hand side that change no number, each with the reason why that is right.
+struct RuleExamples {
+  std::vector<rewrite::Example> examples;
+  std::map<std::string, std::string> equivalent;
+
+  RuleExamples() = default;
+  RuleExamples(const std::string& rule, std::vector<rewrite::Example> list, std::map<std::string, std::string> equivalent_mutants = {}) {
+    auto& entry = all()[rule];
+    entry.examples.insert(entry.examples.end(), list.begin(), list.end());
+    entry.equivalent.merge(equivalent_mutants);
+  }
+  static std::map<std::string, RuleExamples>& all() {
+    static std::map<std::string, RuleExamples> table;
+    return table;
+  }
+};
+
 struct Setup {
   ir::DataType dtype = ir::DataType::float32;
   std::string role = "decoder";
@@ -102,7 +123,7 @@ inline void expect_rewrite(const rewrite::RuleGroup& group, std::string_view ep,
   EXPECT_GT(r.report.applied, 0u) << r.report.nearest_miss;
   if (expected.find('{') == std::string_view::npos) EXPECT_EQ(ops_of(*r.model.graph), expected);
   else EXPECT_EQ(canonical_text(r.model), canonical_text(ir::model_from_text(expected)));
-  EXPECT_EQ(rewrite::difference(r.original, r.model, setup.trials).value_or(""), "") << ir::to_text(r.model);
+  if (const auto why = rewrite::difference(r.original, r.model, setup.trials)) ADD_FAILURE() << *why << "\n" << ir::to_text(r.model);
 }
 
 inline void expect_unchanged(const rewrite::RuleGroup& group, std::string_view ep, std::string_view text, std::string_view reason, const Setup& setup = {},

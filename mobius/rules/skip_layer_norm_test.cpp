@@ -3,6 +3,13 @@
 namespace mobius::rules {
 namespace {
 
+rewrite::Example norm_of(const char* x, const char* skip, const char* gamma = "8") {
+  return {.variables = {{"x", x}, {"skip", skip}, {"gamma", gamma}, {"beta", gamma}, {"bias", "8"}}};
+}
+const std::vector<rewrite::Example> norms = {norm_of("B,S,8", "B,S,8"), norm_of("T,8", "T,8", "constant 8"), norm_of("B,S,8", "S,8"),
+                                             norm_of("B,S,8", "1,S,8")};
+const RuleExamples examples[] = {{"SkipLayerNorm", norms}, {"SkipLayerNormNoBeta", norms}, {"SkipLayerNormBias", norms}, {"SkipLayerNormBiasNoBeta", norms}};
+
 // s = a + b over [B, S, 8], its norm with or without beta, and another reader of s.
 std::string graph(const char* r, const char* nodes) {
   return fmt::format(

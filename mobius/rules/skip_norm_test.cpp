@@ -3,6 +3,11 @@
 namespace mobius::rules {
 namespace {
 
+rewrite::Example norm_of(const char* x, const char* gamma) { return {.variables = {{"x", x}, {"skip", x}, {"gamma", gamma}, {"bias", "8"}}}; }
+const std::vector<rewrite::Example> norms = {norm_of("B,S,8", "8"), norm_of("T,8", "constant 8")};
+const std::map<std::string, std::string> symmetric = {{"SkipSimplifiedLayerNormalization 1: operands 0 and 1 swapped", "a sum"}};
+const RuleExamples examples[] = {{"SkipNorm", norms, symmetric}, {"SkipNormBias", norms, symmetric}};
+
 constexpr auto residual =
     "g (float[B,S,8] x, float[B,S,8] r, float[8] w) => (float[B,S,8] y, float[B,S,8] z) { s = Add(x, r) y = RMSNormalization<epsilon = 0.1>(s, w) z = Neg(s) }";
 

@@ -8,6 +8,11 @@ std::string graph(const std::string& nodes, const char* weights = "float[16,8] w
 }
 const std::string tied = graph("x = Gather(w, ids) h = Relu(x) t = Transpose<perm = [1, 0]>(w) y = MatMul(h, t)");
 
+const rewrite::Trials any_ids{.contents = {{"ids", "0..16"}}};
+const std::string of_one_row = "g (int64[B] ids) => (float[B,16] y) <float[16,8] w> { x = Gather(w, ids) t = Transpose(w) y = MatMul(x, t) }";
+const RuleExamples examples[] = {{"TiedHead", {{.graph = tied, .trials = any_ids}, {.graph = of_one_row, .trials = any_ids}}},
+                                 {"TiedEmbedding", {{.graph = tied, .trials = any_ids}, {.graph = of_one_row, .trials = any_ids}}}};
+
 TEST(TiedHead, ReadsTheEmbeddingAsItIs) {
   for (const auto* ep : {"onnx-standard", "qnn"})
     expect_rewrite(tied_head(), ep, tied,

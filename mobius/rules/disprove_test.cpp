@@ -1,0 +1,66 @@
+// Every rule of the pipeline on its examples: both sides compute the same, and a wrong right-hand side is noticed.
+#include <fmt/format.h>
+
+#include <set>
+
+#include "mobius/passes/pipeline.hpp"
+#include "mobius/rules/rule_test.hpp"
+
+namespace mobius::rules {
+namespace {
+
+// The rules of one name: variants that one function makes.
+struct Variants {
+  std::string name;
+  std::vector<rewrite::Rule> rules;
+};
+std::ostream& operator<<(std::ostream& out, const Variants& v) { return out << v.rules.size() << " variants"; }
+
+std::vector<Variants> all_rules() {
+  std::vector<Variants> out;
+  for (const auto& groups : {fusions(), lowerings()})
+    for (const auto& group : groups)
+      for (const auto* part : {&group.rules, &group.then})
+        for (const auto& rule : *part) {
+          const auto same = std::ranges::find(out, rule.name, &Variants::name);
+          if (same == out.end()) out.push_back({rule.name, {rule}});
+          else same->rules.push_back(rule);
+        }
+  return out;
+}
+
+TEST(AllRules, ExamplesBelongToOne) {
+  const auto rules = all_rules();
+  for (const auto& [name, examples] : RuleExamples::all()) EXPECT_TRUE(std::ranges::find(rules, name, &Variants::name) != rules.end()) << name;
+}
+
+class EveryRule : public testing::TestWithParam<Variants> {
+ protected:
+  const RuleExamples& examples() const { return RuleExamples::all()[GetParam().name]; }
+};
+
+TEST_P(EveryRule, KeepsTheNumbers) {
+  if (const auto why = rewrite::disprove(GetParam().rules, examples().examples)) ADD_FAILURE() << *why;
+}
+
+TEST_P(EveryRule, IsToldFromAWrongOne) {
+  std::size_t mutants = 0, noticed = 0;
+  std::set<std::string> unnoticed;
+  for (const auto& rule : GetParam().rules)
+    for (const auto& what : rewrite::mutations_of(rule, examples().examples)) {
+      ++mutants;
+      if (rewrite::is_noticed(rewrite::mutant(rule, what), examples().examples)) ++noticed;
+      else unnoticed.insert(what);
+    }
+  for (const auto& what : unnoticed) EXPECT_TRUE(examples().equivalent.contains(what)) << what << ": not noticed";
+  for (const auto& [what, reason] : examples().equivalent) EXPECT_TRUE(unnoticed.contains(what)) << what << ": said to change nothing, but it is noticed";
+  EXPECT_GT(mutants, 0u);
+  fmt::print("{}: {} wrong right-hand sides, {} noticed, {} that change nothing\n", GetParam().name, mutants, noticed, mutants - noticed);
+  RecordProperty("mutants", static_cast<int>(mutants));
+  RecordProperty("noticed", static_cast<int>(noticed));
+}
+
+INSTANTIATE_TEST_SUITE_P(Rules, EveryRule, testing::ValuesIn(all_rules()), [](const auto& rule) { return rule.param.name; });
+
+}  // namespace
+}  // namespace mobius::rules
