@@ -10,11 +10,11 @@
 #include "cli/choices.hpp"
 #include "cli/command.hpp"
 #include "cli/format.hpp"
+#include "cli/output.hpp"
 #include "cli/progress.hpp"
+#include "cli/target.hpp"
 #include "mobius/base/error.hpp"
-#include "mobius/base/log.hpp"
 #include "mobius/base/parallel.hpp"
-#include "mobius/ep/registry.hpp"
 #include "mobius/package/build.hpp"
 
 namespace mobius::cli {
@@ -23,12 +23,13 @@ namespace {
 struct Flags {
   std::string first, second;  // values without a flag
   std::string output, model_id, config;
-  std::string ep = "default", dtype, task, as_type, revision;
+  TargetFlags target;
+  std::string task, as_type, revision;
   std::string external_data = "onnx", max_shard_size, runtime;
   std::vector<std::string> ignore_extra;
   std::size_t threads = 0, context_length = 0;
   bool no_weights = false, dry_run = false, force = false;
-  bool trace = false, quiet = false, json = false;
+  bool quiet = false, json = false;
 };
 
 struct Job {
@@ -68,30 +69,16 @@ SaveOptions save_options(const Flags& flags) {
 }
 
 BuildOptions build_options(const Flags& flags) {
-  return {.execution_provider = flags.ep,
-          .dtype = flags.dtype.empty() ? std::nullopt : ir::data_type_from_user(flags.dtype),
+  return {.execution_provider = chosen_ep(flags.target),
+          .dtype = chosen_dtype(flags.target),
           .task = flags.task,
           .load_weights = !flags.no_weights,
-          .trace_optimization = flags.trace,
+          .trace_optimization = flags.target.trace,
+          .opset = chosen_opset(flags.target),
+          .padding = chosen_padding(flags.target),
           .as_type = flags.as_type,
           .ignore_extra = flags.ignore_extra,
           .revision = flags.revision};
-}
-
-// Notes go to standard error, so that standard output holds the result alone.
-void send_log_to_stderr(const Flags& flags) {
-  const bool shows_info = flags.trace || !flags.quiet;
-  logging::set_sink([shows_info](logging::Level level, std::string_view line) {
-    if (level == logging::Level::debug || (level == logging::Level::info && !shows_info)) return;
-    const std::string text = fmt::format("{}{}\n", level == logging::Level::warning ? "mobius: warning: " : "", printable(line));
-    std::fwrite(text.data(), 1, text.size(), stderr);
-  });
-}
-
-std::uint64_t total_size(const std::vector<WrittenFile>& files) {
-  std::uint64_t total = 0;
-  for (const auto& file : files) total += file.size;
-  return total;
 }
 
 // "llama, text-generation, in f32 for default; from HuggingFaceTB/SmolLM2-135M (revision 1a2b...)"
@@ -100,19 +87,6 @@ std::string title_of(const ModelPackage& package) {
   const auto get = [&](const char* key) { return facts.at("mobius." + std::string(key)); };
   return fmt::format("{}, {}, in {} for {}{}; from {} ({})", get("model_type"), get("task"), get("dtype"), get("ep"),
                      package.has_weights ? "" : ", without weights", get("source"), get("source_id"));
-}
-
-void print_table(const std::vector<WrittenFile>& files) {
-  std::size_t name_width = 5, size_width = with_separators(total_size(files)).size();
-  for (const auto& file : files) name_width = std::max(name_width, file.name.size());
-  for (const auto& file : files) fmt::print("  {:<{}}  {:>{}}\n", file.name, name_width, with_separators(file.size), size_width);
-  fmt::print("  {:<{}}  {:>{}}  bytes ({})\n", "total", name_width, with_separators(total_size(files)), size_width, human_size(total_size(files)));
-}
-
-Json files_json(const std::vector<WrittenFile>& files) {
-  Json list = Json::Array{};
-  for (const auto& file : files) list.push_back(Json::Object{{"name", file.name}, {"size", file.size}});
-  return list;
 }
 
 int dry_run(const ModelPackage& package, const Job& job, const Flags& flags, const SaveOptions& options) {
@@ -146,11 +120,15 @@ int build_package(const Flags& flags, const Job& job) {
   const auto options = save_options(flags);
   if (job.output.empty() && !flags.dry_run) throw UsageError("the output folder is missing: OUT or -o OUT");
   set_thread_count(flags.threads);
-  send_log_to_stderr(flags);
+  send_log_to_stderr(flags.target.trace || !flags.quiet);
 
   const auto start = std::chrono::steady_clock::now();
-  const auto package = build(job.model, build_options(flags));
+  auto building = build_options(flags);
+  Json reports = Json::Object{};
+  building.on_report = [&](const Component& component, const OptimizeReport& report) { reports.set(component.name, to_json(report)); };
+  const auto package = build(job.model, building);
   stop_if_cancelled();
+  write_trace(flags.target, reports);
   if (flags.dry_run) return dry_run(package, job, flags, options);
   const auto files = save(package, job, flags, options);
   if (flags.json) {
@@ -164,11 +142,12 @@ int build_package(const Flags& flags, const Job& job) {
 }
 
 std::vector<Option> options_of(const std::shared_ptr<Flags>& flags) {
-  return {
-      {"-o,--output", "OUT", "the folder to write", &flags->output, {}, {}, Completes::folders},
-      {"--ep,--execution-provider", "NAME", "what the package shall run on", &flags->ep, ep_names()},
-      {"--dtype", "TYPE", "of weights and computation; otherwise the checkpoint's where the execution provider runs it", &flags->dtype, dtype_names(),
-       is_dtype},
+  std::vector<Option> options = {{"-o,--output", "OUT", "the folder to write", &flags->output, {}, {}, Completes::folders}};
+  for (auto& option : target_options(flags->target)) {
+    if (option.names == "--dtype") option.help = "of weights and computation; otherwise the checkpoint's where the execution provider runs it";
+    options.push_back(std::move(option));
+  }
+  const std::vector<Option> others = {
       {"--task", "TASK", "what the graph is for; otherwise the model type's own", &flags->task, task_names()},
       {"--external-data", "FORMAT", "how weights are stored", &flags->external_data, {"onnx", "safetensors"}},
       {"--runtime", "NAME", "write what this runtime needs beside the graph: genai_config.json for ONNX Runtime GenAI", &flags->runtime, runtime_names()},
@@ -181,10 +160,11 @@ std::vector<Option> options_of(const std::shared_ptr<Flags>& flags) {
       {"--ignore-extra", "GLOB", "allow tensors of the checkpoint to stay unused; may be repeated", &flags->ignore_extra},
       {"--revision", "REVISION", "of a model id: a branch, a tag or a commit", &flags->revision},
       {"--threads", "N", "how many threads to use; 0 or absent: all cores", &flags->threads},
-      {"--trace", "", "show what the optimisation does, on standard error", &flags->trace},
       {"--quiet", "", "show nothing but warnings and errors", &flags->quiet},
       {"--json", "", "show the list of files as JSON", &flags->json},
   };
+  options.insert(options.end(), others.begin(), others.end());
+  return options;
 }
 
 constexpr const char* replaces =

@@ -9,6 +9,7 @@ std::vector<Command> commands() {
   std::vector<Command> all;
   all.push_back(build_command());
   all.push_back(build_gguf_command());
+  all.push_back(optimize_command());
   all.push_back(list_command());
   all.push_back(info_command());
   all.push_back(check_command());

@@ -60,6 +60,7 @@ std::vector<Command> commands();  // in the order of help
 
 Command build_command();
 Command build_gguf_command();
+Command optimize_command();
 Command list_command();
 Command info_command();
 Command check_command();

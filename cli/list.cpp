@@ -9,6 +9,7 @@
 #include "cli/choices.hpp"
 #include "cli/command.hpp"
 #include "mobius/base/json.hpp"
+#include "mobius/ep/fields.hpp"
 #include "mobius/ep/registry.hpp"
 #include "mobius/models/family.hpp"
 
@@ -23,14 +24,6 @@ std::string dtypes_of(const DataTypeSet& set) {
     if (set.contains(t)) text += (text.empty() ? "" : ", ") + std::string(ir::short_name(t));
   }
   return text;
-}
-
-Json dtypes_json(const DataTypeSet& set) {
-  Json list = Json::Array{};
-  for (const auto t : build_dtypes) {
-    if (set.contains(t)) list.push_back(ir::short_name(t));
-  }
-  return list;
 }
 
 // Rows of text in columns, and the same as JSON objects.
@@ -86,11 +79,18 @@ Table eps_table() {
   for (const auto& name : ep_registry().names()) {
     const auto& ep = get_ep(name);
     table.rows.push_back({name, dtypes_of(ep.dtypes), ep.description});
-    table.json.push_back(Json::Object{{"name", name},
-                                      {"description", ep.description},
-                                      {"dtypes", dtypes_json(ep.dtypes)},
-                                      {"fallback_dtype", ir::short_name(ep.fallback_dtype)},
-                                      {"max_opset", ep.max_opset}});
+    table.json.push_back(to_json(ep));
+  }
+  return table;
+}
+
+Table ep_fields_table() {
+  Table table{.header = {"FIELD", "DEFAULT", "MEANING"}};
+  const EpCapabilities none;
+  for (const auto& field : ep_fields()) {
+    const auto otherwise = value_of(field, none);
+    table.rows.push_back({std::string(field.name), otherwise.dump(), std::string(field.help)});
+    table.json.push_back(Json::Object{{"name", field.name}, {"kind", kind_of(field)}, {"default", otherwise}, {"help", field.help}});
   }
   return table;
 }
@@ -110,7 +110,9 @@ struct Flags {
 };
 
 int list(const Flags& flags) {
-  const Table table = flags.what == "models" ? models_table() : flags.what == "tasks" ? tasks_table() : flags.what == "eps" ? eps_table() : dtypes_table();
+  static const std::map<std::string, Table (*)()> tables = {
+      {"models", models_table}, {"tasks", tasks_table}, {"eps", eps_table}, {"ep-fields", ep_fields_table}, {"dtypes", dtypes_table}};
+  const Table table = tables.at(flags.what)();
   if (flags.json) fmt::print("{}\n", table.json.dump(2));
   else table.print();
   return 0;
@@ -147,7 +149,7 @@ Command list_command() {
   auto flags = std::make_shared<Flags>();
   return {.name = "list",
           .summary = "Show what can be built: model types, tasks, execution providers, dtypes",
-          .arguments = {{.name = "KIND", .help = "what to list", .into = &flags->what, .choices = {"models", "tasks", "eps", "dtypes"}}},
+          .arguments = {{.name = "KIND", .help = "what to list", .into = &flags->what, .choices = {"models", "tasks", "eps", "ep-fields", "dtypes"}}},
           .options = {{.names = "--json", .value = "", .help = "as JSON", .into = &flags->json}},
           .examples = {"mobius list eps"},
           .run = [flags] { return list(*flags); }};

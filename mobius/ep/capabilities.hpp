@@ -5,7 +5,7 @@
 //   if (cuda.gqa_dtypes.contains(dtype)) ...
 //
 // Nothing outside builtin.cpp compares an EP's name: what differs between EPs is a field here. The default of each field is what
-// is safe for an EP of which nothing else is known.
+// is safe for an EP of which nothing else is known. A field that is added here is added to the table in fields.cpp too.
 #pragma once
 #include <initializer_list>
 #include <map>
@@ -21,8 +21,9 @@ class DataTypeSet {
  public:
   constexpr DataTypeSet() = default;
   constexpr DataTypeSet(std::initializer_list<ir::DataType> types) {
-    for (auto t : types) bits_ |= bit(t);
+    for (auto t : types) add(t);
   }
+  constexpr void add(ir::DataType t) { bits_ |= bit(t); }
   constexpr bool contains(ir::DataType t) const { return (bits_ & bit(t)) != 0; }
   constexpr bool empty() const { return bits_ == 0; }
   constexpr bool operator==(const DataTypeSet&) const = default;
@@ -50,7 +51,7 @@ struct EpCapabilities {
   bool supports_fused_matmul = true;                  // no: Transpose and MatMul; the Transpose of a weight is folded into it
   bool supports_fused_moe = true;                     // no: fused MoE ops are decomposed
   bool supports_packed_multi_head_attention = false;  // yes: a PackedMultiHeadAttention kernel
-  bool supports_custom_domains = true;                // no: only ai.onnx may stay in the graph
+  bool supports_custom_domains = true;                // no: only the standard's own operators may stay in the graph
   bool relies_on_function_bodies = false;             // yes: a custom op may have no kernel, so each form left in the graph needs its body
 
   // ── limits of the fused kernels: where one is exceeded, the fusion does not fire and the trace says so ──
@@ -92,6 +93,8 @@ struct EpCapabilities {
   // ── format ──
   std::int64_t max_opset = 24;  // highest ai.onnx opset
   std::int64_t max_ir = 11;     // highest IR version
+
+  bool operator==(const EpCapabilities&) const = default;
 };
 
 }  // namespace mobius

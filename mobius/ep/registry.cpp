@@ -38,6 +38,13 @@ void check(const EpCapabilities& ep) {
   if (capture != ep.provider_options.end() && capture->second != (ep.enable_graph_capture ? "1" : "0"))
     fail(ErrorKind::invalid_argument, "Execution provider '{}': provider option {} is '{}', but enable_graph_capture is {}", ep.name, capture->first,
          capture->second, ep.enable_graph_capture);
+  const std::pair<const char*, std::int64_t> positive[] = {{"gqa_head_size_multiple", ep.gqa_head_size_multiple},
+                                                           {"gqa_rotary_head_size_multiple", ep.gqa_rotary_head_size_multiple},
+                                                           {"gqa_rotary_table_multiple", ep.gqa_rotary_table_multiple},
+                                                           {"max_opset", ep.max_opset},
+                                                           {"max_ir", ep.max_ir}};
+  for (const auto& [field, value] : positive)
+    if (value <= 0) fail(ErrorKind::invalid_argument, "Execution provider '{}': {} is {}, expected 1 or more", ep.name, field, value);
   if (!ep.dtypes.contains(ep.fallback_dtype))
     fail(ErrorKind::invalid_argument, "Execution provider '{}': fallback_dtype {} is not among its dtypes", ep.name, ir::short_name(ep.fallback_dtype));
 }

@@ -50,9 +50,22 @@ class Collector {
     const auto [it, is_new] = by_object_.emplace(data.get(), layout_.blobs.size());
     if (is_new) {
       it->second = blob_by_identity(*data);
-      if (it->second == layout_.blobs.size()) layout_.blobs.push_back({.data = data, .name = value.name, .length = data->byte_size()});
+      if (it->second == layout_.blobs.size()) layout_.blobs.push_back(blob(data, value.name));
     }
     layout_.blob_of.emplace(&value, it->second);
+  }
+
+  Layout::Blob blob(const ir::TensorPtr& data, const std::string& name) const {
+    Layout::Blob blob{.data = data, .name = name, .length = data->byte_size()};
+    if (options_.external != WriteOptions::External::onnx) return blob;
+    const auto ranges = data->in_files();
+    if (!ranges || ranges->size() != 1) return blob;
+    for (const auto& [location, file] : options_.in_place) {
+      if (file != ranges->front().file) continue;
+      blob.in_place = location;
+      blob.offset = ranges->front().offset;
+    }
+    return blob;
   }
 
   std::size_t blob_by_identity(const ir::TensorData& data) {
@@ -75,10 +88,11 @@ std::uint64_t align(std::uint64_t offset, std::uint64_t alignment) { return (off
 void place_in_one_file(Layout& layout, const std::string& name, std::uint64_t alignment) {
   std::uint64_t end = 0;
   for (Layout::Blob& blob : layout.blobs) {
+    if (!blob.in_place.empty()) continue;
     blob.offset = align(end, alignment);
     end = blob.offset + blob.length;
   }
-  if (!layout.blobs.empty()) layout.files.push_back({.name = name, .header = {}, .size = end});
+  if (end > 0) layout.files.push_back({.name = name, .header = {}, .size = end});
 }
 
 // ── .safetensors ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -219,12 +233,15 @@ Layout make_layout(const ir::Model& model, std::string_view file_name, const Wri
   check_file_name(file_name);
   check_file_name(name);
   if (name == file_name) fail(ErrorKind::invalid_argument, "the model and its data can't both be called \"{}\"", name);
+  if (options.in_place.contains(name)) fail(ErrorKind::invalid_argument, "\"{}\" holds weights that stay where they are, so it can't be written", name);
   if (!std::has_single_bit(options.alignment)) fail(ErrorKind::invalid_argument, "alignment is {}, expected a power of two", options.alignment);
   Layout layout;
   Collector(layout, options).graph(*model.graph);
   if (options.external == WriteOptions::External::onnx) place_in_one_file(layout, name, options.alignment);
   else place_in_safetensors(layout, name, options.max_shard_size);
-  for (const Layout::Blob& blob : layout.blobs) layout.places.push_back({layout.files[blob.file].name, blob.offset, blob.length});
+  for (const Layout::Blob& blob : layout.blobs) {
+    layout.places.push_back({blob.in_place.empty() ? layout.files[blob.file].name : blob.in_place, blob.offset, blob.length});
+  }
   return layout;
 }
 

@@ -15,6 +15,7 @@ struct Layout {
     std::string name;  // of the first initializer that has it
     std::size_t file = 0;
     std::uint64_t offset = 0, length = 0;
+    std::string in_place = {};  // the location of the file that has it already; then it belongs to none of `files`
   };
   struct File {
     std::string name;

@@ -412,21 +412,25 @@ class Reader {
   bool has_warned_ = false;
 };
 
-ir::Model read_model(std::span<const std::byte> data, onnx::TensorReader tensors, std::string_view place) {
+ir::Model read_model(std::span<const std::byte> data, onnx::TensorReader& tensors, std::string_view place) {
   const data_view view(reinterpret_cast<const char*>(data.data()), data.size());
   return inside([&] { return place; }, [&] { return Reader(tensors).model(view); });
 }
 
 }  // namespace
 
-ir::Model read_onnx(const fs::path& path, ExternalData external) {
+ir::Model read_onnx(const fs::path& path, ExternalData external, ExternalFiles* files) {
   auto file = MappedFile::open(path);
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  return read_model(file->bytes(), onnx::TensorReader(file, folder, external == ExternalData::skip), path.string());
+  onnx::TensorReader tensors(file, folder, external == ExternalData::skip);
+  auto model = read_model(file->bytes(), tensors, path.string());
+  if (files) *files = tensors.external_files();
+  return model;
 }
 
 ir::Model parse_onnx(std::span<const std::byte> data, const fs::path& folder) {
-  return read_model(data, onnx::TensorReader(nullptr, folder), "the ONNX model");
+  onnx::TensorReader tensors(nullptr, folder);
+  return read_model(data, tensors, "the ONNX model");
 }
 
 }  // namespace mobius::formats

@@ -10,7 +10,10 @@
 // unsupported (sparse initializers, training information, opaque types, 6-bit floats), not_found and io; each with its place.
 #pragma once
 #include <cstddef>
+#include <map>
+#include <memory>
 #include <span>
+#include <string>
 
 #include "mobius/base/file.hpp"
 #include "mobius/ir/model.hpp"
@@ -23,7 +26,11 @@ enum class ExternalData {
   skip,  // unbound placeholders named by file and offset: for looking at a graph whose data may be absent
 };
 
-ir::Model read_onnx(const fs::path& path, ExternalData external = ExternalData::read);
+// Files of external data, by the locations that the model gives them.
+using ExternalFiles = std::map<std::string, std::shared_ptr<const MappedFile>>;
+
+// `files` gets those that were found.
+ir::Model read_onnx(const fs::path& path, ExternalData external = ExternalData::read, ExternalFiles* files = nullptr);
 
 // `folder`: where external data lies; without it external data is an error. Tensors are copied out of `bytes`.
 ir::Model parse_onnx(std::span<const std::byte> bytes, const fs::path& folder = {});

@@ -30,6 +30,8 @@ class TensorReader {
   // Errors: corrupt_file, unsupported, not_found; each names the tensor.
   NamedTensor read(protozero::data_view proto);
 
+  const std::map<std::string, std::shared_ptr<const MappedFile>>& external_files() const { return external_; }  // so far, by location
+
  private:
   struct Fields;
   static Fields scan(protozero::data_view proto, NamedTensor& tensor);

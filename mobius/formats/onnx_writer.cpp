@@ -105,6 +105,7 @@ class DataWriter {
   // All chunks in the order of the files, so that sources are read and files are filled from front to back.
   void plan_chunks() {
     for (const onnx::Layout::Blob& blob : layout_.blobs) {
+      if (!blob.in_place.empty()) continue;
       sources_.push_back({&blob, blob.data->in_memory(), blob.data->in_files()});
       total_ += blob.length;
     }

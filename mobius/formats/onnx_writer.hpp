@@ -11,6 +11,8 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +35,9 @@ struct WriteOptions {
   std::uint64_t alignment = 64;  // of tensors in .data, a power of two; in .safetensors tensors lie without gaps, the widest types first
   // false: offsets and lengths are stated, but no data file is written. Weights need not be bound then.
   bool write_data = true;
+  // Files that lie beside the model already, by location: tensors whose bytes are in them unchanged are referred to there, not written
+  // again. Format onnx only.
+  std::map<std::string, std::shared_ptr<const MappedFile>> in_place = {};
   bool value_info = false;  // also the types of values between nodes: larger, and runtimes infer them anyway
   // Called with the bytes written so far, from one thread at a time. May throw to stop.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress = {};

@@ -334,5 +334,35 @@ TEST_F(OnnxWriter, KnowsTheLimitOfMessages) {
   fs::remove(source);
 }
 
+// ── data that lies there already ─────────────────────────────────────────────────────────────────────────────────────────
+
+TEST_F(OnnxWriter, unchanged_data_stays_where_it_is) {
+  std::vector<float> values(1024);
+  std::iota(values.begin(), values.end(), 0.0F);
+  ir::Model original;
+  original.graph->add_initializer("a", ir::make_tensor({32, 32}, values));
+  original.graph->add_initializer("b", ir::make_tensor({512, 2}, values));
+  write(original);
+  const auto before = file("model.onnx.data");
+
+  ExternalFiles there;
+  auto model = read_onnx(folder_ / "model.onnx", ExternalData::read, &there);
+  ASSERT_EQ(there.size(), 1u);
+  EXPECT_EQ(there.begin()->first, "model.onnx.data");
+  auto* a = model.graph->find_value("a");
+  model.graph->add_initializer("c", ir::transpose(a->data(), {1, 0}));
+  const WriteOptions options{.in_place = there};
+  write_onnx(model, folder_, "second.onnx", options);
+  EXPECT_THAT(files(), ElementsAre("model.onnx", "model.onnx.data", "second.onnx", "second.onnx.data"));
+  EXPECT_EQ(file("model.onnx.data"), before);
+  EXPECT_EQ(fs::file_size(folder_ / "second.onnx.data"), 4096u);
+  EXPECT_EQ(plan_onnx(model, options, "second.onnx").files.at(1).size, 4096u);
+
+  const auto again = read_onnx(folder_ / "second.onnx");
+  EXPECT_EQ(again.graph->find_value("b")->data()->bytes(), model.graph->find_value("b")->data()->bytes());
+  EXPECT_EQ(again.graph->find_value("c")->data()->bytes(), model.graph->find_value("c")->data()->bytes());
+  EXPECT_THROW(write_onnx(model, folder_, "model.onnx", options), Error) << "its data file is in use";
+}
+
 }  // namespace
 }  // namespace mobius::formats

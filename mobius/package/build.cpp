@@ -99,7 +99,13 @@ ModelPackage build(const std::string& model, const BuildOptions& options) {
     package.components() = components_of(family, reader, dtype);
     if (options.load_weights) load_weights(package, source, family, options);
     for (auto& component : package.components()) {
-      optimize_model(component.model, {.ep = ep.name, .dtype = dtype, .model_role = component.role, .trace = options.trace_optimization});
+      const auto report = optimize_model(component.model, {.ep = ep.name,
+                                                           .dtype = dtype,
+                                                           .model_role = component.role,
+                                                           .padding = options.padding,
+                                                           .opset = options.opset,
+                                                           .trace = options.trace_optimization});
+      if (options.on_report) options.on_report(component, report);
     }
   }
   const package::Description description = {.source_name = source.name,

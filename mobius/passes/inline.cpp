@@ -23,26 +23,77 @@ using rewrite::Target;
 
 struct Kernel {
   std::string_view op;
-  std::string_view capability;
-  bool (*exists)(const EpCapabilities& ep, DataType dtype);
+  // The capability that says no to this node; "" when the kernel takes it.
+  std::string_view (*lacks)(const EpCapabilities& ep, DataType dtype, const ir::Node& node);
 };
+
+std::string_view unless(bool has, std::string_view capability) { return has ? std::string_view() : capability; }
+
+std::string_view skip_norm(const EpCapabilities& ep, DataType dtype, const ir::Node& node) {
+  if (!ep.supports_skip_layer_norm) return "supports_skip_layer_norm";
+  const auto *x = node.input(0), *skip = node.input(1);
+  const bool broadcasts = x && skip && x->shape() && skip->shape() && *x->shape() != *skip->shape();
+  if (broadcasts && !ep.supports_skip_broadcast) return "supports_skip_broadcast";
+  return unless(ep.skip_layer_norm_dtypes.contains(dtype), "skip_layer_norm_dtypes");
+}
+
+std::string_view skip_rms_norm(const EpCapabilities& ep, DataType dtype, const ir::Node& node) {
+  if (node.input(3) && !ep.supports_skip_rms_norm_bias) return "supports_skip_rms_norm_bias";
+  return skip_norm(ep, dtype, node);
+}
+
+// The size of a head; nullopt where the query's is not known.
+std::optional<std::int64_t> gqa_head_size(const ir::Node& node) {
+  const auto* query = node.input(0);
+  if (!query || !query->shape() || query->shape()->empty()) return std::nullopt;
+  const auto width = query->shape()->back().as_static();
+  const auto heads = node.int_attribute("num_heads", 0) + (node.input(1) ? 0 : 2 * node.int_attribute("kv_num_heads", 0));
+  return width && heads > 0 ? std::optional(*width / heads) : std::nullopt;
+}
+
+std::string_view gqa(const EpCapabilities& ep, DataType dtype, const ir::Node& node) {
+  if (!ep.gqa_dtypes.contains(dtype)) return "gqa_dtypes";
+  if (node.int_attribute("local_window_size", -1) >= 0 && !ep.supports_gqa_window) return "supports_gqa_window";
+  if (node.float_attribute("softcap", 0) != 0 && !ep.supports_gqa_softcap) return "supports_gqa_softcap";
+  if (node.input(10) && !ep.supports_gqa_attention_bias) return "supports_gqa_attention_bias";
+  const auto size = gqa_head_size(node);
+  if (!size) return {};
+  if (*size % ep.gqa_head_size_multiple != 0) return "gqa_head_size_multiple";
+  // Rope inside is taken out by SeparateRoPE where the EP has none.
+  const bool rotates = node.int_attribute("do_rotary", 0) != 0 && ep.supports_fused_rope;
+  return unless(!rotates || *size % ep.gqa_rotary_head_size_multiple == 0, "gqa_rotary_head_size_multiple");
+}
+
+std::string_view packed_attention(const EpCapabilities& ep, DataType dtype, const ir::Node&) {
+  return unless(ep.supports_packed_multi_head_attention && ep.packed_multi_head_attention_dtypes.contains(dtype), "supports_packed_multi_head_attention");
+}
+std::string_view fused_matmul(const EpCapabilities& ep, DataType dtype, const ir::Node&) {
+  return unless(ep.supports_fused_matmul && ep.fused_matmul_dtypes.contains(dtype), "supports_fused_matmul");
+}
+std::string_view experts(const EpCapabilities& ep, DataType, const ir::Node&) { return unless(ep.supports_fused_moe, "supports_fused_moe"); }
+std::string_view bias_gelu(const EpCapabilities& ep, DataType dtype, const ir::Node&) {
+  return unless(ep.supports_bias_gelu && ep.gelu_dtypes.contains(dtype), "supports_bias_gelu");
+}
+std::string_view fast_gelu(const EpCapabilities& ep, DataType dtype, const ir::Node&) {
+  return unless(ep.supports_fast_gelu && ep.gelu_dtypes.contains(dtype), "supports_fast_gelu");
+}
+std::string_view attention(const EpCapabilities& ep, DataType, const ir::Node&) { return unless(ep.supports_attention, "supports_attention"); }
+std::string_view rope(const EpCapabilities& ep, DataType, const ir::Node&) { return unless(ep.supports_rotary_embedding, "supports_rotary_embedding"); }
+std::string_view matmul_nbits(const EpCapabilities& ep, DataType, const ir::Node&) { return unless(ep.supports_matmul_nbits, "supports_matmul_nbits"); }
+
 constexpr Kernel kernels[] = {
-    {"SkipLayerNormalization", "supports_skip_layer_norm",
-     [](const EpCapabilities& ep, DataType t) { return ep.supports_skip_layer_norm && ep.skip_layer_norm_dtypes.contains(t); }},
-    {"SkipSimplifiedLayerNormalization", "supports_skip_layer_norm",
-     [](const EpCapabilities& ep, DataType t) { return ep.supports_skip_layer_norm && ep.skip_layer_norm_dtypes.contains(t); }},
-    {"FusedMatMul", "supports_fused_matmul",
-     [](const EpCapabilities& ep, DataType t) { return ep.supports_fused_matmul && ep.fused_matmul_dtypes.contains(t); }},
-    {"PackedMultiHeadAttention", "supports_packed_multi_head_attention",
-     [](const EpCapabilities& ep, DataType t) { return ep.supports_packed_multi_head_attention && ep.packed_multi_head_attention_dtypes.contains(t); }},
-    {"GroupQueryAttention", "gqa_dtypes", [](const EpCapabilities& ep, DataType t) { return ep.gqa_dtypes.contains(t); }},
-    {"MoE", "supports_fused_moe", [](const EpCapabilities& ep, DataType) { return ep.supports_fused_moe; }},
-    {"QMoE", "supports_fused_moe", [](const EpCapabilities& ep, DataType) { return ep.supports_fused_moe; }},
-    {"BiasGelu", "supports_bias_gelu", [](const EpCapabilities& ep, DataType t) { return ep.supports_bias_gelu && ep.gelu_dtypes.contains(t); }},
-    {"FastGelu", "supports_fast_gelu", [](const EpCapabilities& ep, DataType t) { return ep.supports_fast_gelu && ep.gelu_dtypes.contains(t); }},
-    {"MultiHeadAttention", "supports_attention", [](const EpCapabilities& ep, DataType) { return ep.supports_attention; }},
-    {"RotaryEmbedding", "supports_rotary_embedding", [](const EpCapabilities& ep, DataType) { return ep.supports_rotary_embedding; }},
-    {"MatMulNBits", "supports_matmul_nbits", [](const EpCapabilities& ep, DataType) { return ep.supports_matmul_nbits; }},
+    {"SkipLayerNormalization", skip_norm},
+    {"SkipSimplifiedLayerNormalization", skip_rms_norm},
+    {"FusedMatMul", fused_matmul},
+    {"GroupQueryAttention", gqa},
+    {"MultiHeadAttention", attention},
+    {"PackedMultiHeadAttention", packed_attention},
+    {"RotaryEmbedding", rope},
+    {"MoE", experts},
+    {"QMoE", experts},
+    {"BiasGelu", bias_gelu},
+    {"FastGelu", fast_gelu},
+    {"MatMulNBits", matmul_nbits},
 };
 
 // ONNX Runtime's own, though it stands in the standard's domain.
@@ -95,8 +146,9 @@ class Inline {
     if (node.op.domain != ops::microsoft) return std::nullopt;
     const auto* kernel = std::ranges::find(kernels, node.op.type, &Kernel::op);
     const auto dtype = dtype_of(node, target_.dtype);
-    if (kernel == std::end(kernels) || kernel->exists(target_.ep, dtype)) return std::nullopt;
-    return Reason{fmt::format("{} has no kernel for it in {} ({})", target_.ep.name, ir::short_name(dtype), kernel->capability), true};
+    const auto lacking = kernel == std::end(kernels) ? std::string_view() : kernel->lacks(target_.ep, dtype, node);
+    if (lacking.empty()) return std::nullopt;
+    return Reason{fmt::format("{} has no kernel for it in {} ({})", target_.ep.name, ir::short_name(dtype), lacking), true};
   }
 
   std::optional<Reason> reason_of_standard(const ir::Node& node) const {

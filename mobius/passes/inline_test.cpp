@@ -147,6 +147,30 @@ TEST(Inline, ByTheTypeThatTheNodeHas) {
   EXPECT_EQ(inlined(gqa, cpu).ops, "GroupQueryAttention");
 }
 
+TEST(Inline, ByWhatTheKernelTakes) {
+  const auto attention = [](const std::string& attributes, const std::string& bias) {
+    return "g (float[1,2,16] q, float[1,2,8] k, float[1,2,8] v, float[1,1,3,8] pk, float[1,1,3,8] pv, int32[1] l, int32 t, float[1,1,2,5] b) => (y, a, c) {"
+           " y, a, c = com.microsoft.GroupQueryAttention<num_heads = 2, kv_num_heads = 1" +
+           attributes + ">(q, k, v, pk, pv, l, t" + bias + ") }";
+  };
+  const auto goes = [&](const std::string& attributes, const std::string& bias, std::string_view ep) {
+    const auto ops = inlined(attention(attributes, bias), {.ep = ep, .trials = {.contents = {{"l", "4"}, {"t", "5"}}}}).ops;
+    return ops.find("GroupQueryAttention") == std::string::npos;
+  };
+  const std::string with_bias = ", \"\", \"\", \"\", b";
+  EXPECT_FALSE(goes(", local_window_size = 3", "", "cpu"));
+  EXPECT_TRUE(goes(", local_window_size = 3", "", "mlx"));
+  EXPECT_FALSE(goes(", softcap = 2.0", "", "cpu"));
+  EXPECT_TRUE(goes(", softcap = 2.0", "", "webgpu")) << "the kernel would ignore it";
+  EXPECT_FALSE(goes("", with_bias, "webgpu"));
+  EXPECT_TRUE(goes("", with_bias, "mlx"));
+  const std::string biased =
+      "g (float[B,S,8] x, float[B,S,8] r, float[8] w, float[8] b) => (float[B,S,8] y) { y = com.microsoft.SkipSimplifiedLayerNormalization(x, r, w, b) }";
+  EXPECT_EQ(inlined(biased, {.ep = "mlx"}).ops, "Add Add RMSNormalization");
+  const std::string broadcast = "g (float[B,S,8] x, float[1,S,8] r, float[8] w) => (float[B,S,8] y) { y = com.microsoft.SkipLayerNormalization(x, r, w) }";
+  EXPECT_EQ(inlined(broadcast, {.ep = "mlx"}).ops, "Add LayerNormalization");
+}
+
 TEST(Inline, ExpandsInSubgraphs) {
   const auto r = inlined(
       "g (bool c, float[B,S,8] x, float[8] w) => (float[B,S,8] y) { y = If(c) <then_branch = a () => (float[B,S,8] p) { p = "

@@ -234,6 +234,20 @@ ir::DataType dtype_of(const ir::Model& model) {
 
 }  // namespace
 
+std::vector<std::string> optimization_steps() {
+  std::vector<std::string> names;
+  const auto add = [&](std::string_view name) {
+    if (std::ranges::find(names, name) == names.end()) names.emplace_back(name);
+  };
+  for (const auto& pass : cleanup) add(pass.name);
+  for (const auto& group : fusions()) add(group.name);
+  add("InlinePass");
+  for (const auto& group : lowerings()) add(group.name);
+  for (const auto& pass : fold) add(pass.name);
+  add("DeadInputElimination");
+  return names;
+}
+
 OptimizeReport optimize_model(ir::Model& model, const OptimizeOptions& options) {
   const auto& ep = ep_registry().require(options.ep);
   const Target target{ep, options.dtype.value_or(dtype_of(model)), options.model_role, target_opset(model, ep, options), options.padding};

@@ -39,4 +39,7 @@ OptimizeReport optimize_model(ir::Model& model, const OptimizeOptions& options =
 std::vector<rewrite::RuleGroup> fusions();
 std::vector<rewrite::RuleGroup> lowerings();
 
+// What `skip` and `print_after` may name: all passes and rule groups, in the order in which they run.
+std::vector<std::string> optimization_steps();
+
 }  // namespace mobius

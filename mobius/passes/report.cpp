@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include "mobius/base/json.hpp"
-
 namespace mobius {
 
 const StepReport* OptimizeReport::find(std::string_view name) const {
@@ -36,7 +34,7 @@ std::vector<std::string> summary_table(const OptimizeReport& report) {
   return lines;
 }
 
-std::string to_json(const OptimizeReport& report) {
+Json to_json(const OptimizeReport& report) {
   Json steps = Json::Array{};
   for (const auto& step : report.steps) {
     Json entry = Json::Object{
@@ -54,12 +52,11 @@ std::string to_json(const OptimizeReport& report) {
   }
   Json warnings = Json::Array{};
   for (const auto& w : report.warnings) warnings.push_back(Json(w));
-  return Json(Json::Object{{"ep", report.ep},
-                           {"dtype", std::string(ir::onnx_name(report.dtype))},
-                           {"role", report.role},
-                           {"steps", std::move(steps)},
-                           {"warnings", std::move(warnings)}})
-      .dump(2);
+  return Json::Object{{"ep", report.ep},
+                      {"dtype", std::string(ir::onnx_name(report.dtype))},
+                      {"role", report.role},
+                      {"steps", std::move(steps)},
+                      {"warnings", std::move(warnings)}};
 }
 
 }  // namespace mobius

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "mobius/base/json.hpp"
 #include "mobius/rewrite/rule.hpp"
 
 namespace mobius {
@@ -33,6 +34,6 @@ std::string describe_change(const rewrite::RuleReport& report);
 std::vector<std::string> summary_table(const OptimizeReport& report);
 
 // One JSON object with all of it.
-std::string to_json(const OptimizeReport& report);
+Json to_json(const OptimizeReport& report);
 
 }  // namespace mobius
