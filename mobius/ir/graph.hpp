@@ -17,6 +17,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -244,8 +245,13 @@ class Graph {
   Node* last_ = nullptr;
   std::size_t node_count_ = 0;
   mutable bool order_valid_ = true;
-  std::map<std::string, Value*, std::less<>> by_name_;
-  std::map<std::string, std::int64_t, std::less<>> name_counters_;
+  // Looked up only, never iterated: names share long prefixes, which an ordered map would compare again and again.
+  struct TextHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+  std::unordered_map<std::string, Value*, TextHash, std::equal_to<>> by_name_;
+  std::unordered_map<std::string, std::int64_t, TextHash, std::equal_to<>> name_counters_;
 };
 
 }  // namespace mobius::ir
