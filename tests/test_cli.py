@@ -311,7 +311,7 @@ def test_bash_completes(mobius):
     assert complete_in_bash(mobius, "mobius", "bu") == ["build", "build-gguf"]
     assert complete_in_bash(mobius, "mobius", "build", "--ep", "c") == ["cpu", "cuda"]
     assert complete_in_bash(mobius, "mobius", "build", "x", "--no") == ["--no-weights"]
-    assert complete_in_bash(mobius, "mobius", "list", "e") == ["eps"]
+    assert complete_in_bash(mobius, "mobius", "list", "e") == ["eps", "ep-fields"]
 
 
 @pytest.mark.parametrize("shell,check", [("bash", ["bash", "-n"]), ("zsh", ["zsh", "-n"]), ("fish", ["fish", "--no-execute"])])
