@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <random>
 #include <thread>
 
 #include "mobius/base/log.hpp"
@@ -41,8 +42,7 @@ Package run(const Job& job, const fs::path& folder) {
 }
 
 TEST(Concurrency, BuildsForDifferentTargetsDoNotDisturbEachOther) {
-  const auto work = fs::path(testing::TempDir()) / "mobius_concurrency";
-  fs::remove_all(work);
+  const auto work = fs::path(testing::TempDir()) / fmt::format("mobius_concurrency_{}", std::random_device()());
   const auto sink = logging::set_sink([](logging::Level, std::string_view) {});
   const auto list = jobs();
   ASSERT_GE(list.size(), thread_count);
