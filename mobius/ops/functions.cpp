@@ -12,11 +12,7 @@ namespace mobius::ops {
 
 using ir::Value;
 
-namespace {
-
-constexpr int onnx_float_attribute = 1;  // AttributeProto.FLOAT
-
-const FunctionTable& table() {
+const FunctionTable& function_table() {
   static const FunctionTable result = [] {
     FunctionTable t;
     add_norm_functions(t);
@@ -30,10 +26,14 @@ const FunctionTable& table() {
   return result;
 }
 
+namespace {
+
+constexpr int onnx_float_attribute = 1;  // AttributeProto.FLOAT
+
 const FunctionEntry* find_entry(ir::OpName op) {
   auto domain = op.domain == "ai.onnx" ? std::string_view() : op.domain;
-  auto found = table().find({domain, op.type});
-  return found == table().end() ? nullptr : &found->second;
+  auto found = function_table().find({domain, op.type});
+  return found == function_table().end() ? nullptr : &found->second;
 }
 
 std::string text(const ir::Attribute& attribute) {
@@ -182,6 +182,12 @@ ir::Function BodyBuilder::finish() {
   for (Value* value : outputs_) {
     expect(value != nullptr, "a function body leaves an output without a value");
     graph().add_output(value);
+  }
+  // What this form of the operator does not need was made all the same.
+  for (ir::Node* node = graph().last(); node;) {
+    ir::Node* before = node->previous();
+    if (std::none_of(node->outputs().begin(), node->outputs().end(), [](const Value* v) { return v && v->is_used(); })) graph().erase(node);
+    node = before;
   }
   // Attributes that shape the body are fixed by it, and stay known to whoever checks the node against the function.
   const auto& required = function_.attributes;

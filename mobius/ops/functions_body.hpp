@@ -130,6 +130,7 @@ struct FunctionEntry {
   std::string (*extra)(const ir::Node& node) = nullptr;
 };
 using FunctionTable = std::map<std::pair<std::string_view, std::string_view>, FunctionEntry>;  // by domain and type
+const FunctionTable& function_table();
 void add_norm_functions(FunctionTable& table);
 void add_activation_functions(FunctionTable& table);
 void add_attention_functions(FunctionTable& table);

@@ -206,6 +206,7 @@ std::optional<ir::Function> mha(BodyBuilder& b) {
                             : b.op("Equal", {b.input(4), b.scalar_like(0, b.input(4))});
     Value* filter = b.mul(b.cast_like(hidden, q), b.scalar_like(static_cast<double>(node.float_attribute("mask_filter_value", -10000)), q));
     filter = b.unsqueeze(filter, *b.rank(4) <= 2 ? std::vector<std::int64_t>{1, 2} : std::vector<std::int64_t>{1});
+    a.zero_hidden_rows = a.bias != nullptr;
     a.bias = a.bias ? b.add(a.bias, filter) : filter;
   }
   if (node.int_attribute("unidirectional", 0) != 0) {

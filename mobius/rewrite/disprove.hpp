@@ -26,7 +26,7 @@ namespace mobius::rewrite {
 // What a graph's inputs hold, by name; and from what range a shape's symbols are drawn. Expressions are those of dimensions, "P + S".
 //   "3", "P + S"     that number everywhere                       "0..V"   integers from 0 to V - 1
 //   "P.."            P, P + 1, ... along the last axis            "0.5~2"  reals between the two
-//   "0, 2, 5"        these elements, again and again              "right padded", "left padded"   rows of ones with zeros behind or before
+//   "0, 2, -inf"     these elements, again and again              "right padded", "left padded"   rows of ones with zeros behind or before
 // Without a word: reals around 0, any booleans, integers 0 and 1; symbols from 1 to 5.
 using Contents = std::map<std::string, std::string>;
 

@@ -56,7 +56,7 @@ ir::TensorPtr changed(const ir::TensorData& data) {
   if (ir::is_floating_point(data.dtype())) {
     auto list = ir::as_doubles(data);
     if (!list) return nullptr;
-    for (auto& v : *list) v = std::isfinite(v) ? v * 1.5 + 0.25 : 0;
+    for (auto& v : *list) v = std::isfinite(v) ? v * 2 + 1 : 0;
     return ir::make_tensor_of(data.dtype(), data.dims(), *list);
   }
   const auto list = ir::as_integers(data);
@@ -64,7 +64,7 @@ ir::TensorPtr changed(const ir::TensorData& data) {
   auto other = *list;
   if (data.dtype() == ir::DataType::boolean) other[0] = 1 - other[0];
   else if (other.size() == 1 && other[0] == INT64_MAX) other[0] = -1;
-  else other = changed_list(other);
+  else other.back() += 1;
   const std::vector<double> values(other.begin(), other.end());
   return ir::make_tensor_of(data.dtype(), data.dims(), values);
 }

@@ -1,6 +1,7 @@
 // Random inputs: shapes from symbols, elements from the words of Contents.
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <random>
 #include <set>
 
@@ -114,7 +115,8 @@ class Draw {
     std::vector<double> list;
     for (std::size_t at = 0; at <= word.size();) {
       const auto comma = std::min(word.find(',', at), word.size());
-      list.push_back(static_cast<double>(evaluate(word.substr(at, comma - at))));
+      const auto element = trimmed(std::string_view(word).substr(at, comma - at));
+      list.push_back(element == "-inf" ? -HUGE_VAL : static_cast<double>(evaluate(element)));
       at = comma + 1;
     }
     for (std::size_t i = 0; i < a.values.size(); ++i) a.values[i] = list[i % list.size()];
