@@ -81,6 +81,27 @@ def test_f16_is_close_to_reference(name, ep, built):
     assert_within(errors(case, package), F16_ERROR)
 
 
+@each(ep=["cpu", "webgpu"])
+def test_any_padding_on_request(name, ep, built):
+    case, package = Case(FOLDERS[name]), built(FOLDERS[name], "--ep", ep, "--dtype", "f32", "--padding", "any")
+    assert runs_of(case, package) == case.runs
+    assert_within(errors(case, package), case.allowed_error)
+    operators = {node.op_type for node in onnx.load(package / "model.onnx", load_external_data=False).graph.node}
+    assert "GroupQueryAttention" in operators and "Attention" not in operators
+
+
+@each(ep=["default", "onnx-standard", "cpu", "webgpu"])
+def test_opset_21_gives_equal_numbers(name, ep, built):
+    case = Case(FOLDERS[name])
+    package, newest = (built(FOLDERS[name], "--ep", ep, "--dtype", "f32", *options) for options in (["--opset", "21"], []))
+    model = onnx.load(package / "model.onnx", load_external_data=False)
+    assert {i.domain: i.version for i in model.opset_import}[""] == 21
+    assert not {"Attention", "RotaryEmbedding", "RMSNormalization"} & {node.op_type for node in model.graph.node if not node.domain}
+    assert_within(errors(case, package), case.allowed_error)
+    graphs, others = ({"model": OnnxRuntime(folder / "model.onnx")} for folder in (package, newest))
+    assert_within({run: case.difference(run, package, graphs, others) for run in runs_of(case, package)}, LEVEL_DIFFERENCE)
+
+
 # The default package is compared on these runtimes in test_golden.
 @each(backend=["reference", "openvino"])
 def test_strict_onnx_matches_reference_on_other_runtimes(name, backend, built):
