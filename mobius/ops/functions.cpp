@@ -36,6 +36,44 @@ const FunctionEntry* find_entry(ir::OpName op) {
   return found == function_table().end() ? nullptr : &found->second;
 }
 
+// What a node must have at least, and at most, so that a body can be written for it: models are read as they come.
+struct Arity {
+  std::string_view domain, type;
+  std::vector<std::size_t> required;  // inputs
+  std::size_t outputs = 1;
+};
+const std::vector<Arity>& arities() {
+  constexpr std::string_view ms = "com.microsoft";
+  static const std::vector<Arity> table{{"", "RMSNormalization", {0, 1}},
+                                        {"", "SimplifiedLayerNormalization", {0, 1}, 2},
+                                        {ms, "SkipSimplifiedLayerNormalization", {0, 1, 2}, 4},
+                                        {ms, "SkipLayerNormalization", {0, 1, 2}, 4},
+                                        {ms, "BiasGelu", {0, 1}},
+                                        {ms, "FusedMatMul", {0, 1}},
+                                        {"", "RotaryEmbedding", {0, 1, 2}},
+                                        {ms, "RotaryEmbedding", {0, 1, 2, 3}},
+                                        {"", "Attention", {0, 1, 2}, 4},
+                                        {ms, "GroupQueryAttention", {0, 5, 6}, 3},
+                                        {ms, "MultiHeadAttention", {0}, 3},
+                                        {ms, "PackedMultiHeadAttention", {0, 4, 5}},
+                                        {ms, "MoE", {0, 1, 2, 4}},
+                                        {"", "LinearAttention", {0, 1, 2}, 2},
+                                        {ms, "LinearAttention", {0, 1, 2}, 2},
+                                        {"", "CausalConvWithState", {0, 1}, 2},
+                                        {ms, "CausalConvWithState", {0, 1}, 2},
+                                        {"", "TensorScatter", {0, 1}}};
+  return table;
+}
+
+bool is_complete(const ir::Node& node) {
+  static const Arity one_to_one{"", "", {0}};
+  const auto domain = node.op.domain == "ai.onnx" ? std::string_view() : node.op.domain;
+  const auto found = std::find_if(arities().begin(), arities().end(), [&](const Arity& a) { return a.domain == domain && a.type == node.op.type; });
+  const Arity& arity = found == arities().end() ? one_to_one : *found;
+  return node.outputs().size() <= arity.outputs &&
+         std::all_of(arity.required.begin(), arity.required.end(), [&](std::size_t i) { return node.input(i) != nullptr; });
+}
+
 std::string text(const ir::Attribute& attribute) {
   if (auto v = std::get_if<std::int64_t>(&attribute)) return fmt::format("{}", *v);
   if (auto v = std::get_if<float>(&attribute)) return fmt::format("{}", *v);
@@ -56,7 +94,7 @@ std::string input_name(const std::vector<std::string_view>& names, std::size_t i
 
 std::optional<ir::Function> function_body(const ir::Node& node, std::int64_t opset) {
   const FunctionEntry* entry = find_entry(node.op);
-  if (!entry || opset < 18) return std::nullopt;
+  if (!entry || opset < 17 || !is_complete(node)) return std::nullopt;
   BodyBuilder body(node, opset, entry->inputs);
   return entry->build(body);
 }
@@ -114,9 +152,14 @@ std::vector<Value*> GraphBuilder::split(Value* x, std::vector<std::int64_t> size
   return op_n("Split", {x, ints(std::move(sizes))}, n, {{"axis", axis}});
 }
 
-std::vector<Value*> GraphBuilder::halves(Value* x, std::int64_t axis) { return op_n("Split", {x}, 2, {{"axis", axis}, {"num_outputs", std::int64_t{2}}}); }
+std::vector<Value*> GraphBuilder::halves(Value* x, std::int64_t axis) {
+  ir::Attributes attributes{{"axis", axis}};
+  if (opset_ >= 18) attributes.emplace("num_outputs", std::int64_t{2});
+  return op_n("Split", {x}, 2, std::move(attributes));
+}
 
 Value* GraphBuilder::reduce(std::string_view type, Value* x, std::vector<std::int64_t> axes, bool keepdims) {
+  if (opset_ < 18 && type != "ReduceSum") return op(type, {x}, {{"axes", std::move(axes)}, {"keepdims", std::int64_t{keepdims}}});
   return op(type, {x, ints(std::move(axes))}, {{"keepdims", std::int64_t{keepdims}}});
 }
 

@@ -15,12 +15,12 @@ namespace {
 
 using ir::DataType;
 
-// The first version of ai.onnx that has an operator, where that is above 18.
+// The first version of ai.onnx that has an operator, where that is above 17.
 std::int64_t since(std::string_view type) {
   static const std::map<std::string, std::int64_t, std::less<>> versions{
       {"Attention", 23}, {"RMSNormalization", 23}, {"RotaryEmbedding", 23}, {"Swish", 24}, {"Gelu", 20}};
   auto found = versions.find(type);
-  return found == versions.end() ? 18 : found->second;
+  return found == versions.end() ? 17 : found->second;
 }
 
 void expect_plain(const ir::Graph& body, std::int64_t opset) {
@@ -42,7 +42,7 @@ class FunctionTopic : public testing::TestWithParam<std::string> {};
 TEST_P(FunctionTopic, bodies_give_the_operators_results) {
   std::size_t bodies = 0;
   for (const auto& c : fixtures::read(GetParam())) {
-    for (std::int64_t opset : {24, 22, 18}) {
+    for (std::int64_t opset : {24, 22, 18, 17}) {
       SCOPED_TRACE(c.name + " at opset " + std::to_string(opset));
       try {
         auto model = ir::model_from_text(c.model);
@@ -86,7 +86,7 @@ Array some(ir::Dims dims, int seed) {
 // Runs a graph text with and without its node's body; inputs not given are made up from their declared shapes.
 void expect_same(const std::string& graph, std::map<std::string, Array> inputs = {}) {
   SCOPED_TRACE(graph);
-  for (std::int64_t opset : {24, 18}) {
+  for (std::int64_t opset : {24, 18, 17}) {
     auto model = ir::model_from_text("<ir_version: 11, opset_import: [\"\" : 24, \"com.microsoft\" : 1]>\n" + graph);
     auto function = function_body(*typed_node(model), opset);
     ASSERT_TRUE(function.has_value());
@@ -183,7 +183,19 @@ TEST(FunctionForms, what_plain_operators_can_not_say_has_no_body) {
       body_of("g (float[1, 2, 16] q, float[1, 2, 8] k, float[1, 2, 8] v, int32[1] l, int32 t) => (y) {"
               " y = com.microsoft.GroupQueryAttention <num_heads = 2, kv_num_heads = 1, k_quant_type = \"PER_TENSOR\"> (q, k, v, \"\", \"\", l, t) }"));
   EXPECT_FALSE(body_of("g (float[2] x) => (y) { y = Relu(x) }"));
-  EXPECT_FALSE(body_of("g (float[2] x) => (y) { y = my.domain.Thing(x) }"));
+}
+
+TEST(FunctionForms, damaged_nodes_have_no_body) {
+  auto untyped = [](const std::string& graph) {
+    auto model = ir::model_from_text("<ir_version: 11, opset_import: [\"\" : 24, \"com.microsoft\" : 1]>\n" + graph);
+    return function_body(*model.graph->last(), 24).has_value();
+  };
+  EXPECT_FALSE(untyped("g (float[2] x) => (y) { y = com.microsoft.FusedMatMul(x) }"));
+  EXPECT_FALSE(untyped("g (float[2] x) => (y) { y = com.microsoft.BiasGelu(\"\", x) }"));
+  EXPECT_FALSE(untyped("g (float[2] x) => (y, z) { y, z = com.microsoft.FusedMatMul(x, x) }"));
+  EXPECT_FALSE(untyped("g (float[1, 2, 16] x) => (y) { y = com.microsoft.GroupQueryAttention <num_heads = 2, kv_num_heads = 1> (x) }"));
+  EXPECT_FALSE(untyped("g (float[2] x) => (y) { y = Swish() }"));
+  EXPECT_FALSE(untyped("g (float[2] x) => (y) { y = my.domain.Thing(x) }"));
 }
 
 // ── keys ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -98,6 +98,7 @@ class Lowering {
 };
 
 std::optional<std::string> why_not(const ir::Node& node) {
+  if (!node.input(0) || !node.input(1) || !node.input(2)) return "an operand is missing";
   const auto dtype = node.input(0)->dtype();
   if (dtype != ir::DataType::int64 && dtype != ir::DataType::int32) return "it is of " + std::string(ir::text_name(dtype));
   const auto start = constant(node.input(0)), limit = constant(node.input(1)), delta = constant(node.input(2));

@@ -11,6 +11,7 @@ namespace {
 
 std::optional<std::string> why_not(const ir::Node& node) {
   const auto* x = node.input(0);
+  if (!x || !node.input(1)) return "an operand is missing";
   if (x->rank() != 4u) return fmt::format("the operand is {}, expected rank 4", x->shape() ? ir::to_string(*x->shape()) : "of unknown rank");
   const auto axis = node.int_attribute("axis", -1);
   if (axis != -1 && axis != 3) return fmt::format("axis is {}", axis);
