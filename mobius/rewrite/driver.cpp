@@ -88,7 +88,8 @@ class Application {
   Application(const Rule& rule, ir::Graph& graph, const Match& match, const Target& target, RuleReport& report)
       : rule_(rule), graph_(graph), match_(match), target_(target), report_(report) {}
 
-  bool run(Miss& miss) {
+  // `anchor`: a node that goes on to the one before it should it be erased.
+  bool run(Miss& miss, ir::Node*& anchor) {
     auto* root = match_.node(rule_.from[0]);
     std::vector<ir::Value*> exposed;
     for (const auto& p : rule_.from) exposed.push_back(match_[p]);
@@ -111,22 +112,31 @@ class Application {
       count(*n, +1);
     }
     report_.added += at.added().size();
-    erase_dead();
+    erase_dead(anchor);
     ++report_.applied;
     return true;
   }
 
  private:
-  void erase_dead() {
-    std::vector<ir::Node*> nodes;
-    for (const auto& [p, n] : match_.nodes)
-      if (std::ranges::find(nodes, n) == nodes.end()) nodes.push_back(n);
-    std::ranges::sort(nodes, [&](auto* a, auto* b) { return graph_.precedes(b, a); });  // users before producers
-    for (auto* n : nodes) {
-      if (!std::ranges::all_of(n->outputs(), [](auto* o) { return !o || !o->is_used(); })) continue;
+  // What was matched, and what only that needed: a node that nothing reads would count as another user of its operands.
+  void erase_dead(ir::Node*& anchor) {
+    std::vector<ir::Node*> open;
+    for (const auto& [p, n] : match_.nodes) open.push_back(n);
+    std::ranges::sort(open, [&](auto* a, auto* b) { return graph_.precedes(a, b); });  // users are taken before producers
+    std::set<const ir::Node*> erased;
+    while (!open.empty()) {
+      auto* n = open.back();
+      open.pop_back();
+      if (erased.contains(n) || !std::ranges::all_of(n->outputs(), [](auto* o) { return !o || !o->is_used(); })) continue;
+      std::vector<ir::Node*> producers;
+      for (const auto* v : n->inputs())
+        if (v && v->producer() && v->graph() == &graph_) producers.push_back(v->producer());
       count(*n, -1);
       ++report_.removed;
+      if (anchor == n) anchor = n->previous();
       graph_.erase(n);
+      erased.insert(n);
+      open.insert(open.end(), producers.begin(), producers.end());
     }
   }
 
@@ -178,7 +188,7 @@ class Walk {
     if (found) {
       const auto matched = [&](const ir::Node* n) { return std::ranges::any_of(found->nodes, [&](const auto& e) { return e.second == n; }); };
       while (anchor && matched(anchor)) anchor = anchor->previous();
-      applied = Application(rule_, graph, *found, target_, report_).run(miss);
+      applied = Application(rule_, graph, *found, target_, report_).run(miss, anchor);
       expect(report_.applied < most_, "rule " + rule_.name + " does not come to an end");
     }
     if (!applied) remember(report_, miss);

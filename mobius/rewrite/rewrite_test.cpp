@@ -150,6 +150,21 @@ TEST(Driver, KeepsTheInterfaceWhenTheResultIsAnInput) {
   EXPECT_EQ(r.text, "Identity");
 }
 
+// Else the Shape would still count as a user of x.
+TEST(Driver, WhatOnlyTheMatchNeededGoesToo) {
+  const auto [x, shape] = vars("x", "shape");
+  const Rule rule{.name = "Unshaped", .from = {reshape(x, shape)}, .to = {relu(x)}};
+  const auto r = rewritten(rule,
+                           "g (float[B,4] x) => (float[B,4] y, int64[1] z) <int64[1] four = {4}> {"
+                           " b = Shape<start = 0, end = 1>(x) s = Concat<axis = 0>(b, four) z = Neg(b) y = Reshape(x, s) }");
+  EXPECT_EQ(r.text, "Shape Neg Relu");
+  EXPECT_EQ(r.report.removed, 2u);
+  EXPECT_EQ(r.report.change_per_op, (std::map<std::string, std::int64_t>{{"Concat", -1}, {"Relu", 1}, {"Reshape", -1}}));
+  // The node before the root goes as well, and the walk goes on behind it.
+  EXPECT_EQ(rewritten(rule, "g (float[B,4] x, int64[2] a) => (float[B,4] y) { s = Neg(a) m = Reshape(x, s) t = Neg(s) u = Neg(t) y = Reshape(m, u) }").text,
+            "Relu Relu");
+}
+
 TEST(Driver, ARuleThatNeverEndsIsADefect) {
   const auto [x] = vars("x");
   const Rule rule{.name = "Again", .from = {relu(x)}, .to = {relu(x)}};

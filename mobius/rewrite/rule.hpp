@@ -88,15 +88,15 @@ class Inserter {
   ir::Value* constant(ir::TensorPtr data, std::string_view hint = "constant");
   // One result; an equal node that is already there before this place is taken instead of a second one.
   ir::Value* shared(ir::OpName op, std::vector<ir::Value*> inputs, ir::Attributes attributes = {});
-  ir::Value* integers(const std::vector<std::int64_t>& values);  // int64 [n]; an equal one that is there already is taken
-  ir::Value* number(ir::DataType dtype, double value);           // a scalar, likewise
+  ir::Value* shared_constant(const ir::TensorPtr& data, const char* hint);  // a small one; an equal one that is there already is taken
+  ir::Value* integers(const std::vector<std::int64_t>& values);             // int64 [n], likewise
+  ir::Value* number(ir::DataType dtype, double value);                      // a scalar, likewise
   // Every use of `from` becomes one of `to`, which learns what the type of `from` says more. The interface keeps its names.
   void redirect(ir::Value* from, ir::Value* to);
   const std::vector<ir::Node*>& added() const { return added_; }
 
  private:
   std::vector<ir::Value*> add_in(const std::string& scope, ir::OpName op, std::vector<ir::Value*> inputs, ir::Attributes attributes, std::size_t results);
-  ir::Value* shared_constant(const ir::TensorPtr& data, const char* hint);
 
   ir::Graph& graph_;
   ir::Node* before_;
