@@ -187,6 +187,25 @@ std::optional<std::int64_t> element_count(const Shape& shape) {
   return n;
 }
 
+Dim smaller_of(std::int64_t n, const Dim& d) { return Dim::symbol("Min(" + std::to_string(n) + ", " + d.to_string() + ")"); }
+
+namespace {
+
+// "Min(96, d)", with 1 or more in place of 96.
+bool is_smaller_of_number_and(const Dim& d, const Dim& min) {
+  if (!min.is_symbolic() || min.sum()->size() != 1 || min.sum()->front().symbols.size() != 1 || min.sum()->front().coefficient != 1) return false;
+  std::string_view text = min.sum()->front().symbols.front();
+  if (!text.starts_with("Min(") || !text.ends_with(')')) return false;
+  text = text.substr(4, text.size() - 5);
+  const auto comma = text.find(", ");
+  if (comma == std::string_view::npos || text.substr(comma + 2) != d.to_string()) return false;
+  std::int64_t n = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + comma, n);
+  return parsed.ec == std::errc() && parsed.ptr == text.data() + comma && n >= 1;
+}
+
+}  // namespace
+
 std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
   const auto rank = std::max(a.size(), b.size());
   Shape out(rank);
@@ -198,6 +217,9 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
     else if (x.is_static() && y.is_static()) return std::nullopt;
     else if (x.is_static()) d = x;  // a number above 1 decides; the other must be it, or 1
     else if (y.is_static()) d = y;
+    // It is the symbol where that is 1; else the two are equal, or can't be broadcast.
+    else if (is_smaller_of_number_and(x, y)) d = x;
+    else if (is_smaller_of_number_and(y, x)) d = y;
   }
   return out;
 }

@@ -62,8 +62,10 @@ using Shape = std::vector<Dim>;
 std::string to_string(const Shape& shape);  // "[batch, sequence_len, 64]", "?" for unknown
 std::optional<std::vector<std::int64_t>> static_shape(const Shape& shape);
 std::optional<std::int64_t> element_count(const Shape& shape);  // nullopt unless static
+// The smaller of a number and a symbolic dimension, as a symbol of its own: "Min(96, sequence_len)", as PyTorch's exporter names it.
+Dim smaller_of(std::int64_t n, const Dim& d);
 // The numpy broadcast of two shapes; nullopt when they can't be broadcast. A symbol against 1 gives the symbol;
-// two different symbols give an unknown dimension.
+// two different symbols give an unknown dimension, but for a symbol against the smaller of it and a number.
 std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 
 }  // namespace mobius::ir

@@ -58,6 +58,17 @@ TEST(Shape, Broadcasts) {
   EXPECT_TRUE((*different)[0].is_unknown());
 }
 
+// A table of 96 positions cut to the tokens at hand, beside the tokens: as many as tokens, or not to be broadcast.
+TEST(Shape, BroadcastsTheSmallerOfASizeAndANumber) {
+  const Dim n("n"), cut = smaller_of(96, n);
+  EXPECT_EQ(cut, Dim("Min(96, n)"));
+  EXPECT_EQ(to_string(*broadcast({n, 8}, {cut, 8})), "[n, 8]");
+  EXPECT_EQ(to_string(*broadcast({cut, 8}, {"batch", n, 8})), "[batch, n, 8]");
+  EXPECT_EQ(to_string(*broadcast({"m"}, {cut})), "[?]");
+  EXPECT_EQ(to_string(*broadcast({n}, {smaller_of(0, n)})), "[?]");
+  EXPECT_EQ(to_string(*broadcast({Dim("n*m")}, {smaller_of(7, Dim("n*m"))})), "[m*n]");
+}
+
 TEST(Shape, CountsElementsWithoutOverflow) {
   EXPECT_EQ(element_count(Shape{2, 3, 4}), 24);
   EXPECT_EQ(element_count(Shape{std::int64_t{1} << 40, std::int64_t{1} << 40}), std::nullopt);

@@ -95,6 +95,20 @@ void infer_comparison(InferContext& c) {
   c.output(0, DataType::boolean, c.broadcast({0, 1}));
 }
 
+// Booleans are followed as 0 and 1: shapes that exporters guard against -1 compare themselves with it.
+void infer_equal(InferContext& c) {
+  infer_comparison(c);
+  auto a = c.contents(0), b = c.contents(1);
+  if (!a || !b || a->size() != b->size() || c.rank(0) != c.rank(1)) return;
+  Shape result;
+  for (std::size_t i = 0; i < a->size(); ++i) {
+    auto above = lower_bound((*a)[i] - (*b)[i]), below = lower_bound((*b)[i] - (*a)[i]);
+    bool differ = (above && *above > 0) || (below && *below > 0);
+    result.push_back((*a)[i] == (*b)[i] ? Dim(1) : differ ? Dim(0) : Dim());
+  }
+  c.output_contents(0, std::move(result));
+}
+
 void infer_predicate(InferContext& c) { c.output(0, DataType::boolean, c.shape(0)); }
 
 void broadcast_all(InferContext& c) {
@@ -136,15 +150,22 @@ void infer_neg(InferContext& c) {
 void infer_where(InferContext& c) {
   c.want_same_dtype(1, 2);
   c.output(0, first_known_dtype(c, 1, 3), c.broadcast({0, 1, 2}));
-  // A constant condition chooses; equal alternatives need no condition.
+  // A known condition chooses; equal alternatives need no condition.
   auto yes = c.contents(1), no = c.contents(2);
   if (!yes || !no || yes->size() != no->size()) return;
-  std::optional<std::vector<double>> condition;
-  if (c.input(0)->data() && c.input(0)->data()->elements() <= yes->size()) condition = ir::as_doubles(*c.input(0)->data());
+  auto condition = c.contents(0);
+  if (!condition && c.input(0)->data() && c.input(0)->data()->elements() <= yes->size()) {
+    if (auto values = ir::as_doubles(*c.input(0)->data())) {
+      condition.emplace();
+      for (double v : *values) condition->push_back(Dim(v != 0 ? 1 : 0));
+    }
+  }
+  if (condition && condition->size() != yes->size() && condition->size() != 1) condition.reset();
   Shape chosen;
   for (std::size_t i = 0; i < yes->size(); ++i) {
-    if (condition && (condition->size() == yes->size() || condition->size() == 1)) {
-      chosen.push_back((*condition)[condition->size() == 1 ? 0 : i] != 0 ? (*yes)[i] : (*no)[i]);
+    auto decided = condition ? (*condition)[condition->size() == 1 ? 0 : i] : Dim();
+    if (decided.is_static()) {
+      chosen.push_back(decided.value() != 0 ? (*yes)[i] : (*no)[i]);
     } else {
       chosen.push_back((*yes)[i] == (*no)[i] ? (*yes)[i] : Dim());
     }
@@ -273,7 +294,8 @@ void add_infer_math(InferTable& table) {
         "Selu", "Shrink", "Sigmoid", "Sign", "Sin",         "Sinh",      "Softplus",  "Softsign",   "Sqrt", "Swish", "Tan",        "Tanh", "ThresholdedRelu"}) {
     onnx[name] = {infer_same, 1};
   }
-  for (auto name : {"And", "Or", "Xor", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"}) onnx[name] = {infer_comparison, 2};
+  for (auto name : {"And", "Or", "Xor", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"}) onnx[name] = {infer_comparison, 2};
+  onnx["Equal"] = {infer_equal, 2};
   for (auto name : {"BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor"}) onnx[name] = {infer_binary, 2};
   for (auto name : {"IsNaN", "IsInf"}) onnx[name] = {infer_predicate, 1};
   onnx["Add"] = {infer_arithmetic<dim_add>, 2};

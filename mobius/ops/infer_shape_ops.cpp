@@ -375,7 +375,8 @@ Dim slice_bound(const Dim& bound, const Dim& size) {
   if (bound == size) return size;
   if (auto d = lower_bound(size - bound); d && *d >= 0) return bound;
   if (auto d = lower_bound(bound - size); d && *d >= 0) return size;
-  return {};
+  auto least = lower_bound(bound);
+  return size.is_static() && bound.is_symbolic() && least && *least >= 0 ? ir::smaller_of(size.value(), bound) : Dim();
 }
 
 Dim sliced_size(const Dim& start, const Dim& end, std::int64_t step, const Dim& size) {

@@ -164,6 +164,8 @@ TEST(InferSymbols, sums_of_symbols_are_sliced_exactly) {
     a = Constant <value = int64[1] {-1}> () e = Constant <value = int64[1] {9223372036854775807}> () z = Constant <value = int64[1] {0}> () y = Slice(x, a, e, z)
   })"),
             "float[1,8]");
+  EXPECT_EQ(inferred("g (float[96, 8] x, float[n] p) => (y) { z = Constant <value = int64[1] {0}> () e = Shape(p) y = Slice(x, z, e, z) }"),
+            "float[Min(96, n),8]");
 }
 
 TEST(InferSymbols, arithmetic_on_shapes) {
@@ -180,6 +182,22 @@ TEST(InferSymbols, arithmetic_on_shapes) {
     r = Range(zero, limit, one)
   })"),
             "float[b,p + s]; int64[p + s]");
+}
+
+// As TorchScript guards every Expand: -1 stands for 1.
+TEST(InferSymbols, sizes_compared_with_minus_one) {
+  auto model = ir::model_from_text(
+      "g (float[B,1,S] x) => (float[B,4,S] y) <int64[1] minus = {-1}, int64[1] four = {4}, int64 negative = {-1}, int64[1] two = {2}> {"
+      " b = Shape<start = 0, end = 1>(x) s = Shape<start = 2>(x) sizes = Concat<axis = 0>(b, four, s) open = Concat<axis = 0>(b, minus, s)"
+      " n = Shape(sizes) ones = ConstantOfShape<value = int64[1] {1}>(n) m = Mul(ones, negative)"
+      " e = Equal(sizes, m) w = Where(e, ones, sizes) f = Equal(open, m) v = Where(f, ones, open)"
+      " y = Expand(x, w) z = Expand(x, v) perhaps = Equal(b, two) u = Where(perhaps, s, b) t = Expand(x, u) }");
+  TypeInference inference;
+  inference.infer(*model.graph);
+  EXPECT_EQ(ir::to_string(*inference.contents(model.graph->find_value("w"))), "[B, 4, S]");
+  EXPECT_EQ(ir::to_string(*inference.contents(model.graph->find_value("v"))), "[B, 1, S]");
+  EXPECT_EQ(ir::to_string(*model.graph->find_value("z")->shape()), "[B, 1, S]");
+  EXPECT_EQ(ir::to_string(*inference.contents(model.graph->find_value("u"))), "[?]");
 }
 
 TEST(InferSymbols, attention_grows_the_cache) {

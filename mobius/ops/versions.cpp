@@ -121,8 +121,14 @@ const LaterType later_types[] = {
     {float64, 28, {"Celu"}},
 };
 
-// Operators that an opset changed, so that a node of the version before can't stay as it is.
-constexpr NewOperator changed[] = {{"DFT", 20}, {"GridSample", 20}, {"GroupNormalization", 21}, {"ReduceLogSum", 28}, {"ReduceLogSumExp", 28}};
+// Operators that an opset changed, so that a node of the version before can't stay as it is. (Resize-18 and -19 have new attributes whose
+// defaults are said to keep the meaning; runtimes were not seen to agree on it.)
+constexpr NewOperator changed[] = {{"RoiAlign", 16},           {"Resize", 18},       {"Resize", 19},         {"DFT", 20}, {"GridSample", 20},
+                                   {"GroupNormalization", 21}, {"ReduceLogSum", 28}, {"ReduceLogSumExp", 28}};
+constexpr std::int64_t oldest_listed = older_form_since;  // older changes are not listed
+// Their axes are an operand since opset 18 (those of ReduceSum since 13).
+constexpr std::string_view reductions[] = {"ReduceL1",   "ReduceL2",  "ReduceLogSum", "ReduceLogSumExp", "ReduceMax",
+                                           "ReduceMean", "ReduceMin", "ReduceProd",   "ReduceSumSquare"};
 
 bool is_onnx(ir::OpName op) { return op.domain.empty() || op.domain == "ai.onnx"; }
 
@@ -137,6 +143,12 @@ std::int64_t types_since(const ir::Node& node, const ir::Value* value) {
 }
 
 }  // namespace
+
+bool has_older_form(const ir::Node& node) {
+  if (!is_onnx(node.op)) return false;
+  if (node.op.type == "Split") return !node.input(1) && !node.attribute("num_outputs");
+  return node.attribute("axes") && std::ranges::find(reductions, node.op.type) != std::end(reductions);
+}
 
 std::int64_t since(ir::OpName op) {
   if (!is_onnx(op)) return 1;
@@ -159,7 +171,9 @@ std::int64_t least_opset(const ir::Node& node) {
 bool differs_between(const ir::Node& node, std::int64_t a, std::int64_t b) {
   if (!is_onnx(node.op)) return false;
   const auto low = std::min(a, b), high = std::max(a, b);
-  if (low < 18) return low != high;  // older changes are not listed
+  if (low < oldest_listed) return low != high;
+  if (low < 14 && high >= 14 && node.op.type == "BatchNormalization" && node.outputs().size() > 1) return true;  // it was training
+  if (low < newer_form_since && high >= newer_form_since && has_older_form(node)) return true;
   return std::ranges::any_of(changed, [&](const auto& c) { return c.op == node.op.type && low < c.since && c.since <= high; });
 }
 

@@ -38,8 +38,21 @@ TEST(Versions, NodesThatAnOpsetChanged) {
   EXPECT_FALSE(differs_between(*neg, 19, 24));
   EXPECT_TRUE(differs_between(*sample, 19, 24));
   EXPECT_FALSE(differs_between(*sample, 20, 24));
-  EXPECT_TRUE(differs_between(*neg, 17, 24)) << "what was changed up to opset 18 is not known here";
-  EXPECT_FALSE(differs_between(*neg, 17, 17));
+  EXPECT_FALSE(differs_between(*neg, 13, 24));
+  EXPECT_TRUE(differs_between(*neg, 12, 24)) << "what was changed up to opset 13 is not known here";
+  EXPECT_FALSE(differs_between(*neg, 12, 12));
+}
+
+TEST(Versions, NodesInAnOlderForm) {
+  auto model = ir::model_from_text(R"(<ir_version: 8, opset_import: ["" : 17]> g (float[2,4] x, int64[1] axes) => (y) {
+    a = ReduceMean<axes = [-1]>(x)  b = ReduceMean(x)  c, d = Split<axis = 1>(x)  e, f = Split<axis = 1, num_outputs = 2>(x)  y = ReduceSum(x, axes) })");
+  std::vector<bool> older;
+  for (const auto* n : model.graph->nodes()) {
+    older.push_back(has_older_form(*n));
+    EXPECT_EQ(differs_between(*n, 17, 18), older.back()) << n->op.type;
+    EXPECT_FALSE(differs_between(*n, 18, 24)) << n->op.type;
+  }
+  EXPECT_EQ(older, (std::vector{true, false, true, false, false}));
 }
 
 TEST(Versions, IrVersions) {

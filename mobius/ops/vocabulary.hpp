@@ -145,6 +145,10 @@ T logical_not(T a) {
   return ops::one<T>({"", "Not"}, {a});
 }
 template <Expr T>
+T is_nan(T a) {
+  return ops::one<T>({"", "IsNaN"}, {a});
+}
+template <Expr T>
 T where(T condition, Arg<T> a, Arg<T> b) {
   return ops::one<T>({"", "Where"}, {condition, a, b});
 }
