@@ -102,7 +102,46 @@ std::string name_of(const ir::Node& n) {
   return name;
 }
 
+void replace_by(const std::vector<ir::TensorPtr>& results, ir::Node* n) {
+  auto& graph = n->graph();
+  for (std::size_t i = 0; i < results.size(); ++i)
+    if (n->output(i)) graph.replace_all_uses(n->output(i), graph.add_initializer(graph.unique_name(name_of(*n)), results[i]));
+  graph.erase(n);
+}
+
+// The elements of a small integer tensor when the inference knows all of them: a size that is fixed, however it is computed.
+ir::TensorPtr known_integers(const ir::Node& n, const ops::TypeInference& inference) {
+  const auto* y = n.output(0);
+  if (!ir::is_integer(y->dtype()) || y->rank().value_or(2) > 1) return nullptr;
+  const auto contents = inference.contents(y);
+  const auto numbers = contents ? ir::static_shape(*contents) : std::nullopt;
+  const auto dims = static_dims(y);
+  if (!numbers || !dims || ir::element_count(*dims) != static_cast<std::int64_t>(numbers->size())) return nullptr;
+  if (y->dtype() == ir::DataType::int64) return ir::make_tensor(*dims, *numbers);
+  return ir::make_tensor_of(y->dtype(), *dims, std::vector<double>(numbers->begin(), numbers->end()));
+}
+
 }  // namespace
+
+std::size_t fold_sizes(ir::Graph& graph) {
+  ops::TypeInference inference;
+  std::size_t folded = 0;
+  for (auto* n = graph.first(); n;) {
+    auto* next = n->next();
+    for (auto* g : n->subgraphs()) folded += fold_sizes(*g);
+    infer_types(*n, inference);
+    if (n->outputs().size() == 1 && n->output(0) && !n->output(0)->is_graph_output()) {
+      auto data = known_integers(*n, inference);
+      if (!data && constant_operands(*n) && n->output(0)->rank().value_or(2) <= 1) data = computed(*n);
+      if (data) {
+        replace_by({std::move(data)}, n);
+        ++folded;
+      }
+    }
+    n = next;
+  }
+  return folded;
+}
 
 std::size_t fold_constants(ir::Graph& graph) {
   std::size_t folded = 0;
@@ -113,9 +152,7 @@ std::size_t fold_constants(ir::Graph& graph) {
     if (constant_operands(*n) && n->output(0) && !interface) {
       if (!n->output(0)->shape()) ops::TypeInference().infer(*n);  // models that others wrote may state no types
       if (const auto results = results_of(*n); !results.empty()) {
-        for (std::size_t i = 0; i < results.size(); ++i)
-          if (n->output(i)) graph.replace_all_uses(n->output(i), graph.add_initializer(graph.unique_name(name_of(*n)), results[i]));
-        graph.erase(n);
+        replace_by(results, n);
         ++folded;
       }
     }

@@ -31,15 +31,44 @@ std::int64_t least_ir(const ir::Model& model) {
   return least;
 }
 
+void write_newer_form(ir::Node& n, ir::Graph& graph) {
+  if (n.is("Split")) {
+    n.attributes["num_outputs"] = static_cast<std::int64_t>(n.outputs().size());
+    return;
+  }
+  const auto axes = *n.ints_attribute("axes");
+  n.attributes.erase("axes");
+  const auto name = graph.unique_name(rewrite::scope_of_call(n) + "/axes");
+  n.set_input(1, graph.add_initializer(name, ir::make_tensor({static_cast<std::int64_t>(axes.size())}, axes)));
+}
+
 }  // namespace
 
-void check_raise(const ir::Model& model, std::int64_t opset) {
+std::optional<std::string> why_not_raised(const ir::Model& model, std::int64_t opset) {
   const auto own = opset_of(model);
-  if (opset <= own) return;
+  std::optional<std::string> why;
   for_each_node(*model.graph, [&](const ir::Node& n) {
-    if (!ops::differs_between(n, own, opset)) return;
-    fail(ErrorKind::unsupported, "{}: {} of opset {} can't be raised to opset {}", rewrite::scope_of_call(n), ir::to_string(n.op), own, opset);
+    if (why || opset <= own || !ops::differs_between(n, own, opset)) return;
+    // An older form is written anew; nothing else about such a node has changed.
+    if (ops::has_older_form(n) && !ops::differs_between(n, ops::newer_form_since, opset) && own >= ops::older_form_since) return;
+    why = fmt::format("{}: {} of opset {} can't be raised to opset {}", rewrite::scope_of_call(n), ir::to_string(n.op), own, opset);
   });
+  return why;
+}
+
+std::size_t raise_opset(ir::Model& model, std::int64_t opset, std::int64_t max_ir) {
+  const auto own = opset_of(model);
+  if (opset <= own) return 0;
+  if (const auto why = why_not_raised(model, opset)) fail(ErrorKind::unsupported, "{}", *why);
+  std::size_t rewritten = 0;
+  for_each_node(*model.graph, [&](ir::Node& n) {
+    if (!ops::has_older_form(n) || own >= ops::newer_form_since || opset < ops::newer_form_since) return;
+    write_newer_form(n, *model.graph);
+    ++rewritten;
+  });
+  model.opset_imports[""] = opset;
+  model.ir_version = std::max(model.ir_version, std::min(max_ir, ops::ir_version_of(opset)));
+  return rewritten;
 }
 
 void set_opset(ir::Model& model, std::int64_t opset, std::int64_t max_ir) {

@@ -41,23 +41,47 @@ TEST(Opset, IsLoweredWithTheIrVersion) {
   }
 }
 
-TEST(Opset, IsTheEpsHighestAndNeverAboveTheModelsOwn) {
+TEST(Opset, IsTheEpsHighest) {
   auto newer = model_of(26, 13, norm), older = model_of(17, 8, "g (float[B,8] x) => (float[B,8] y) { y = Neg(x) }");
   optimize_model(newer, {.ep = "cpu"});
   EXPECT_EQ(newer.opset_imports.at(""), 24);
   EXPECT_EQ(newer.ir_version, 11);
   optimize_model(older, {.ep = "cpu"});
-  EXPECT_EQ(older.opset_imports.at(""), 17);
-  EXPECT_EQ(older.ir_version, 8);
+  EXPECT_EQ(older.opset_imports.at(""), 24);
+  EXPECT_EQ(older.ir_version, 11);
 }
 
-TEST(Opset, IsRaisedWhereAllNodesMeanTheSame) {
-  auto model = model_of(18, 8, "g (float[B,8] x) => (float[B,8] y) { y = Neg(x) }");
-  optimize_model(model, {.ep = "cpu", .opset = 24});
+TEST(Opset, IsTheModelsOwnWhereANodeWouldMeanSomethingElse) {
+  const std::string sample = "g (float[1,2,3,4] x, float[1,3,4,2] s) => (y) { [sample] y = GridSample(x, s) }";
+  auto changed = model_of(19, 9, sample);
+  optimize_model(changed, {.ep = "cpu"});
+  EXPECT_EQ(changed.opset_imports.at(""), 19);
+  EXPECT_EQ(changed.ir_version, 9);
+  changed = model_of(19, 9, sample);
+  EXPECT_THAT(error_of([&] { optimize_model(changed, {.ep = "cpu", .opset = 24}); }), HasSubstr("sample: GridSample of opset 19 can't be raised to opset 24"));
+  auto old = model_of(12, 7, "g (float[B,8] x) => (float[B,8] y) { y = Softmax(x) }");
+  optimize_model(old, {.ep = "cpu"});
+  EXPECT_EQ(old.opset_imports.at(""), 12);
+  auto resized = model_of(17, 8, "g (float[1,1,2,2] x, float[4] scales) => (y) { y = Resize(x, \"\", scales) }");
+  EXPECT_THAT(why_not_raised(resized, 24).value_or(""), HasSubstr("Resize of opset 17 can't be raised to opset 24"));
+}
+
+TEST(Opset, OlderFormsAreWrittenAnew) {
+  const std::string graph =
+      "g (float[B,8] x, bool c) => (float[B,1] y, float[B,4] z) {"
+      " y = ReduceMean<axes = [-1]>(x) z, a = Split<axis = 1>(x)"
+      " b = If<then_branch = t () => (u) { u = ReduceMax<axes = [0], keepdims = 0>(x) }, else_branch = e () => (v) { v = ReduceMax<axes = [0], keepdims = "
+      "0>(a) }>(c) }";
+  auto model = model_of(14, 7, graph), original = model_of(14, 7, graph);
+  EXPECT_EQ(raise_opset(model, 24, 11), 4u);
+  EXPECT_EQ(ir::verify(model), std::vector<std::string>{});
+  EXPECT_EQ(model.graph->first()->attribute("axes"), nullptr);
+  EXPECT_EQ(*ir::as_integers(*model.graph->first()->input(1)->data()), (std::vector<std::int64_t>{-1}));
+  EXPECT_EQ(model.graph->first()->next()->int_attribute("num_outputs", 0), 2);
   EXPECT_EQ(model.opset_imports.at(""), 24);
   EXPECT_EQ(model.ir_version, 11);
-  auto changed = model_of(19, 9, "g (float[1,2,3,4] x, float[1,3,4,2] s) => (y) { [sample] y = GridSample(x, s) }");
-  EXPECT_THAT(error_of([&] { optimize_model(changed, {.ep = "cpu", .opset = 24}); }), HasSubstr("sample: GridSample of opset 19 can't be raised to opset 24"));
+  EXPECT_EQ(rewrite::difference(original, model).value_or(""), "");
+  EXPECT_EQ(raise_opset(model, 24, 11), 0u);
 }
 
 TEST(Opset, OutsideWhatCanBeWrittenIsRefused) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "mobius/ir/model.hpp"
+#include "mobius/ops/infer.hpp"
 
 namespace mobius::passes {
 
@@ -13,6 +14,30 @@ namespace mobius::passes {
 // wrote are taken as they come.
 std::size_t infer_shapes(ir::Graph& graph);  // how many values have a shape that had none
 void infer_types(ir::Node& node);            // of one node, likewise
+void infer_types(ir::Node& node, ops::TypeInference& inference);
+
+// The symbols that a model states for its interface are names for those who read them, and may be wrong or say less than the graph. While
+// one of these is alive, outputs have the sizes that were inferred.
+class StatedTypes {
+ public:
+  explicit StatedTypes(ir::Graph& graph);
+  ~StatedTypes();  // the interface says again what it said
+  StatedTypes(const StatedTypes&) = delete;
+  StatedTypes& operator=(const StatedTypes&) = delete;
+
+ private:
+  ir::Graph& graph_;
+  std::vector<std::pair<ir::Value*, ir::Type>> inputs_;
+  std::vector<ir::Type> outputs_;
+};
+
+// Sizes that are fixed but computed (by Shape, Gather, Div ...), and other scalars and vectors of constants, become initializers. Rules
+// look for constants; weights are left as they are, since a Transpose of one means something to them.
+std::size_t fold_sizes(ir::Graph& graph);
+
+// Sizes that an input of the graph shows are read from it, wherever they are read now. What is not needed any more stays for
+// remove_dead_code.
+std::size_t read_sizes_from_inputs(ir::Graph& graph);
 
 // Constant nodes become initializers.
 std::size_t lift_constants(ir::Graph& graph);
@@ -44,9 +69,11 @@ std::size_t fold_constants(ir::Graph& graph);
 // imports it needs.
 void attach_function_bodies(ir::Model& model, std::int64_t opset);
 
-// Writes the model for another ai.onnx opset. `check_raise` finds out beforehand whether all nodes mean the same there; `set_opset`
-// refuses nodes that a lower opset lacks, and adapts the IR version, at most `max_ir`. Error unsupported, with the node's name.
-void check_raise(const ir::Model& model, std::int64_t opset);
+// Writes the model for another ai.onnx opset. `raise_opset` puts older forms of nodes into today's, and rules then work on the newer
+// opset; `set_opset` comes when all is done: it refuses nodes that a lower opset lacks. Both adapt the IR version, at most `max_ir`.
+// Error unsupported, with the node's name. `why_not_raised`: the node that would mean something else there, or nothing.
+std::optional<std::string> why_not_raised(const ir::Model& model, std::int64_t opset);
+std::size_t raise_opset(ir::Model& model, std::int64_t opset, std::int64_t max_ir);
 void set_opset(ir::Model& model, std::int64_t opset, std::int64_t max_ir);
 
 }  // namespace mobius::passes

@@ -33,6 +33,109 @@ TEST(Identities, GoUnlessTheyCarryTheInterface) {
   EXPECT_EQ(ops_of(m), "Relu Identity");
 }
 
+// Operators that are left after types were inferred and identities removed.
+std::string without_identities(const std::string& text) {
+  auto m = ir::model_from_text(text);
+  infer_shapes(*m.graph);
+  remove_identities(*m.graph);
+  remove_dead_code(*m.graph);
+  return ops_of(m);
+}
+
+TEST(Identities, AreSlicesOfAllAndConcatsOfOne) {
+  const std::string head =
+      "g (float[B,S,4] x) => (y) <int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] four = {4}, int64[1] minus = {-1}> { ";
+  EXPECT_EQ(without_identities(head + "a = Slice(x, zero, four, two, one) y = Neg(a) }"), "Neg");
+  EXPECT_EQ(without_identities(head + "s = Shape<start = 1, end = 2>(x) a = Slice(x, zero, s, one) b = Concat<axis = 1>(a) y = Neg(b) }"), "Neg");
+  EXPECT_EQ(without_identities(head + "a = Slice(x, minus, four, two, minus) y = Neg(a) }"), "Slice Neg");
+  EXPECT_EQ(without_identities(head + "a = Slice(x, zero, two, two) y = Neg(a) }"), "Slice Neg");
+}
+
+TEST(Identities, AreMovesThatEndWhereTheyBegan) {
+  const std::string head = "g (float[B,S,8] x) => (y) <int64[4] heads = {0, 0, 2, 4}, int64[3] flat = {0, 0, 8}> { h = Reshape(x, heads) ";
+  EXPECT_EQ(without_identities(head + "a = Transpose<perm = [0, 2, 1, 3]>(h) b = Transpose<perm = [0, 2, 1, 3]>(a) c = Reshape(b, flat) y = Neg(c) }"), "Neg");
+  EXPECT_EQ(without_identities(head + "a = Transpose<perm = [0, 1, 3, 2]>(h) c = Reshape(a, flat) y = Neg(c) }"), "Reshape Transpose Reshape Neg");
+}
+
+TEST(Identities, AreCastsThereAndBackByAWiderType) {
+  EXPECT_EQ(without_identities("g (float16[B] x) => (y) { a = Cast<to = 1>(x) b = Cast<to = 10>(a) y = Neg(b) }"), "Neg");
+  EXPECT_EQ(without_identities("g (float[B] x) => (y) { a = Cast<to = 10>(x) b = Cast<to = 1>(a) y = Neg(b) }"), "Cast Cast Neg");
+  EXPECT_EQ(without_identities("g (float16[B] x) => (y) { a = Cast<to = 1>(x) b = Cast<to = 16>(a) y = Neg(b) }"), "Cast Cast Neg");
+  EXPECT_EQ(without_identities("g (bool[B] x) => (y) { a = Cast<to = 7>(x) b = Cast<to = 9>(a) y = Not(b) }"), "Not");
+  EXPECT_EQ(without_identities("g (int64[B] x) => (y) { a = Cast<to = 9>(x) b = Cast<to = 7>(a) y = Neg(b) }"), "Cast Cast Neg");
+}
+
+TEST(Identities, AreNeutralNumbersThatAddNoAxes) {
+  const std::string head =
+      "g (float[B,4] x, bool[B] c) => (y) <float one = {1}, float[1] ones = {1}, float[1,1,1] axes = {1}, float zero = {0}, bool yes = {1}> { ";
+  EXPECT_EQ(without_identities(head + "a = Mul(x, one) b = Mul(ones, a) d = Div(b, one) e = Add(zero, d) f = Sub(e, zero) y = Neg(f) }"), "Neg");
+  EXPECT_EQ(without_identities(head + "a = And(yes, c) y = Not(a) }"), "Not");
+  EXPECT_EQ(without_identities(head + "a = Or(yes, c) y = Not(a) }"), "Or Not");
+  EXPECT_EQ(without_identities(head + "a = Mul(x, axes) y = Neg(a) }"), "Mul Neg");
+  EXPECT_EQ(without_identities(head + "a = Div(one, x) b = Sub(zero, a) y = Neg(b) }"), "Div Sub Neg");
+}
+
+TEST(Sizes, ThatAreFixedBecomeConstants) {
+  auto m = ir::model_from_text(
+      "g (float[B,S,64] x) => (y) <int64 two = {2}, int64[1] last = {-1}, int64[1] end = {9223372036854775807}, float[1] one = {1}> {"
+      " s = Shape(x) n = Gather(s, two) h = Div(n, two) a = Slice(s, last, end) f = Cast<to = 1>(a) r = Sqrt(f) c = Div(one, r) z = Mul(x, c)"
+      " k = Cast<to = 1>(h) y = Mul(z, k) }");
+  fold_sizes(*m.graph);
+  remove_dead_code(*m.graph);
+  EXPECT_EQ(ops_of(m), "Mul Mul");
+  EXPECT_EQ(*ir::as_scalar(*m.graph->first()->input(1)->data()), 0.125);
+  EXPECT_EQ(*ir::as_scalar(*m.graph->last()->input(1)->data()), 32);
+}
+
+TEST(Sizes, WeightsAreNotFolded) {
+  auto m = ir::model_from_text("g (float[B,3] x) => (float[B,2] y) <float[2,3] w = {1, 2, 3, 4, 5, 6}> { t = Transpose<perm = [1, 0]>(w) y = MatMul(x, t) }");
+  EXPECT_EQ(fold_sizes(*m.graph), 0u);
+}
+
+// The keys' length is read from what it is the sum of, so that a mask for them does not wait for them.
+TEST(Sizes, AreReadFromInputs) {
+  auto m = ir::model_from_text(
+      "g (int64[B,S] ids, float[B,2,P,4] past, float[B,2,S,4] k) => (n, m, o) <int64 two = {2}, int64[1] zero = {0}> {"
+      " keys = Concat<axis = 2>(past, k) shape = Shape(keys) total = Gather(shape, two) again = Shape<start = 2, end = 3>(keys) s = Shape<start = 2, end = "
+      "3>(k)"
+      " n = Neg(total) m = Neg(again) o = Neg(s) }");
+  infer_shapes(*m.graph);
+  read_sizes_from_inputs(*m.graph);
+  remove_dead_code(*m.graph);
+  EXPECT_EQ(ops_of(m), "Shape Shape Add Squeeze Neg Neg Neg");
+  EXPECT_EQ(m.graph->first()->input(0)->name, "past");
+  EXPECT_EQ(m.graph->first()->next()->input(0)->name, "ids");
+}
+
+TEST(Sizes, ThatNoInputShowsStay) {
+  auto m = ir::model_from_text("g (float[B,S] x) => (n) { c = Concat<axis = 1>(x, x) s = Shape<start = 1>(c) n = Neg(s) }");
+  infer_shapes(*m.graph);
+  EXPECT_EQ(read_sizes_from_inputs(*m.graph), 0u);
+}
+
+// As an exporter states attention_mask and present after an example with one token.
+TEST(StatedTypes, AreTheInterfaceButNotBelieved) {
+  auto m = ir::model_from_text(
+      "g (int64[B,S] ids, int64[B,\"P + 1\"] mask, float[B,2,P,4] past, float[B,2,S,4] k) => (float[B,2,\"P + 1\",4] present, float[B,Q] y) {"
+      " present = Concat<axis = 2>(past, k) f = Cast<to = 1>(mask) y = Neg(f) }");
+  const auto text = ir::to_text(*m.graph, {.value_info = false});
+  {
+    const StatedTypes stated(*m.graph);
+    infer_shapes(*m.graph);
+    EXPECT_EQ(ir::to_string(m.graph->outputs()[0]->type), "float[B,2,P + S,4]");
+    const auto& length = (*m.graph->inputs()[1]->shape())[1];
+    EXPECT_FALSE(length == ir::Dim("P + 1"));
+    EXPECT_TRUE((*m.graph->outputs()[1]->shape())[1] == length);
+  }
+  EXPECT_EQ(ir::to_text(*m.graph, {.value_info = false}), text);
+}
+
+TEST(StatedTypes, SumsOfSymbolsAreBelieved) {
+  auto m = ir::model_from_text("g (int64[B,\"P + S\"] mask) => (int64[B,T] y) { y = Neg(mask) }");
+  const StatedTypes stated(*m.graph);
+  EXPECT_TRUE((*m.graph->inputs()[0]->shape())[1] == ir::Dim("S + P"));
+}
+
 TEST(CommonSubexpressions, MergeOnlyWhatIsEqual) {
   auto m = ir::model_from_text(
       "g (float[B,2] x) => (float[B,2] y) { a = Softmax<axis = 1>(x) b = Softmax<axis = 1>(x) c = Softmax<axis = 0>(x) d = Add(a, b) y = Add(d, c) }");

@@ -28,6 +28,8 @@ struct Pass {
 constexpr Pass cleanup[] = {
     {"ConstantsToInitializers", passes::lift_constants},
     {"ShapeInference", passes::infer_shapes},
+    {"SizeFolding", passes::fold_sizes},
+    {"SizesFromInputs", passes::read_sizes_from_inputs},
     {"IdentityElimination", passes::remove_identities},
     {"DeduplicateInitializers", passes::deduplicate_initializers},
     {"CommonSubexpressionElimination", passes::eliminate_common_subexpressions},
@@ -94,6 +96,8 @@ class Pipeline {
 
   OptimizeReport run() {
     line("Target: {}, dtype: {}, role: {}", target_.ep.name, ir::onnx_name(target_.dtype), target_.role);
+    const passes::StatedTypes stated(graph());
+    raise_opset();
     line("Stage 1: Cleanup ({} passes)", std::size(cleanup));
     stage("Cleanup", cleanup);
     const auto fusion = registered(fusions());
@@ -173,6 +177,14 @@ class Pipeline {
     });
   }
 
+  // First of all: rules read and write nodes as the target's opset has them.
+  void raise_opset() {
+    const auto opset = opset_of(model_), ir_version = model_.ir_version;
+    if (opset >= target_.opset) return;
+    step("Cleanup", "OpsetRaise", [&](StepReport&) { passes::raise_opset(model_, target_.opset, target_.ep.max_ir); });
+    line("Opset: {} → {}, IR version: {} → {}", opset, target_.opset, ir_version, model_.ir_version);
+  }
+
   void set_opset() {
     const auto opset = opset_of(model_), ir_version = model_.ir_version;
     passes::set_opset(model_, target_.opset, target_.ep.max_ir);
@@ -213,13 +225,15 @@ class Pipeline {
   OptimizeReport report_;
 };
 
-// The one asked for; else the EP's highest, but none above the model's own.
+// The one asked for; else the EP's highest, or the model's own where a node would mean something else there.
 std::int64_t target_opset(const ir::Model& model, const EpCapabilities& ep, const OptimizeOptions& options) {
   constexpr std::int64_t lowest = 21;
-  const auto own = opset_of(model);
-  if (!options.opset) return std::min(ep.max_opset, own);
-  if (*options.opset >= lowest && *options.opset <= ep.max_opset) return *options.opset;
-  fail(ErrorKind::invalid_argument, "opset {} can't be written for {}: expected {} to {}", *options.opset, ep.name, lowest, ep.max_opset);
+  const auto why_not = passes::why_not_raised(model, options.opset.value_or(ep.max_opset));
+  if (!options.opset) return why_not ? opset_of(model) : ep.max_opset;
+  if (*options.opset < lowest || *options.opset > ep.max_opset)
+    fail(ErrorKind::invalid_argument, "opset {} can't be written for {}: expected {} to {}", *options.opset, ep.name, lowest, ep.max_opset);
+  if (why_not) fail(ErrorKind::unsupported, "{}", *why_not);
+  return *options.opset;
 }
 
 // The float type that most of a model is in: that of its first float input or weight.
@@ -251,7 +265,6 @@ std::vector<std::string> optimization_steps() {
 OptimizeReport optimize_model(ir::Model& model, const OptimizeOptions& options) {
   const auto& ep = ep_registry().require(options.ep);
   const Target target{ep, options.dtype.value_or(dtype_of(model)), options.model_role, target_opset(model, ep, options), options.padding};
-  passes::check_raise(model, target.opset);
   return Pipeline(model, target, options).run();
 }
 

@@ -24,7 +24,7 @@ struct OptimizeOptions {
   std::optional<ir::DataType> dtype = {};  // absent: the float type of the model itself
   std::string model_role = "decoder";      // "decoder", "vision", "embedding", "encoder"
   Padding padding = Padding::right;
-  std::optional<std::int64_t> opset = {};  // 21 or more; absent: the EP's highest, but none above the model's own
+  std::optional<std::int64_t> opset = {};  // 21 or more; absent: the EP's highest, if all nodes can be written for it
   bool trace = false;                      // log each stage and rule at level info
   std::vector<std::string> skip = {};      // passes and rule groups to leave out, by name
   std::string print_after = {};            // a pass or rule group: `print` gets the graph's text after it
