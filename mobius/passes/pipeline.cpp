@@ -53,6 +53,11 @@ std::vector<RuleGroup> fusions() {
       rules::rms_norm_fusion(),
       rules::gelu_fusion(),
       rules::linear(),
+      // Before FusedMatMul, which would take the scaled product of queries and keys. Attention's operands are put in order once it is one.
+      rules::rotary_fusion(),
+      rules::attention_fusion(),
+      rules::attention_layout(),
+      rules::unattended_queries(),  // it tries the mask, which the cache's sizes belong to
       rules::fused_matmul(),  // the product of a Linear comes before what looks at products
       rules::gqa_fusion(),
       rules::pack_qkv(),

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <span>
 
 #include "mobius/rules/sample_evaluation.hpp"
 
@@ -217,6 +219,107 @@ std::optional<std::string> positions_skip(ir::Value* positions, const ir::Node& 
       }
   }
   return std::nullopt;
+}
+
+namespace {
+
+// Whether a query sees any key at all; nullopt: not the same for all heads.
+std::optional<bool> sees_anything(const Visible& visible, const Sample& sample, std::size_t row, std::int64_t query) {
+  std::optional<bool> found;
+  for (std::int64_t head = 0; head < visible.heads(); ++head) {
+    bool any = false;
+    for (std::int64_t key = 0; key < sample.total() && !any; ++key) any = visible(row, head, query, key);
+    if (found && *found != any) return std::nullopt;
+    found = any;
+  }
+  return found;
+}
+
+// Padding in all places, and rows with no token at all.
+std::vector<Sample> with_empty_rows() {
+  auto samples = padded_anywhere();
+  samples.push_back({0, 2, {{0, 0}, {1, 0}, {0, 1}}});
+  samples.push_back({2, 1, {{0, 0, 0}, {0, 0, 1}, {0, 1, 0}}});
+  return samples;
+}
+
+}  // namespace
+
+std::optional<std::string> marks_blind_queries(ir::Value* marks, bool by_token, const ir::Node& attention) {
+  MaskTrial trial(attention);
+  SampleEvaluation evaluation(marks, attention.input(0), attention.input(4));
+  bool seen_blind = false;
+  const auto why = trial.each(with_empty_rows(), [&](const Sample& sample, const Visible& visible) -> std::optional<std::string> {
+    const auto result = evaluation.run(sample);
+    if (const auto* problem = std::get_if<std::string>(&result)) return *problem;
+    const auto& found = std::get<ops::Array>(result);
+    const auto rows = static_cast<std::int64_t>(sample.rows.size());
+    if (found.dims != (by_token ? ir::Dims{rows, sample.length, 1, 1} : ir::Dims{rows, 1, sample.length, 1})) return "it does not mark queries";
+    for (std::size_t row = 0; row < sample.rows.size(); ++row)
+      for (std::int64_t query = 0; query < sample.length; ++query) {
+        const bool marked = found.values[row * static_cast<std::size_t>(sample.length) + static_cast<std::size_t>(query)] != 0;
+        const auto sees = sees_anything(visible, sample, row, query);
+        if (!sees || *sees == marked) return fmt::format("{}: query {} is {}marked", show(sample.rows[row]), sample.past + query, marked ? "" : "not ");
+        seen_blind |= marked;
+      }
+    return std::nullopt;
+  });
+  if (why) return why;
+  return seen_blind ? std::nullopt : std::optional<std::string>("no query is marked that sees nothing");
+}
+
+namespace {
+
+// Angles on one sample; `row` is that of the batch, or the only one.
+class Angles {
+ public:
+  Angles(const ops::Array& found, const Sample& sample) : found_(found), sample_(sample) {}
+
+  bool fits() const {
+    const auto& d = found_.dims;
+    return d.size() == 3 && (d[0] == 1 || d[0] == static_cast<std::int64_t>(sample_.rows.size())) && d[1] == sample_.length;
+  }
+  std::span<const double> operator()(std::size_t row, std::int64_t query) const {
+    const auto columns = static_cast<std::size_t>(found_.dims[2]);
+    const auto first = (found_.dims[0] == 1 ? 0 : row) * static_cast<std::size_t>(sample_.length) + static_cast<std::size_t>(query);
+    return std::span(found_.values).subspan(first * columns, columns);
+  }
+
+ private:
+  const ops::Array& found_;
+  const Sample& sample_;
+};
+
+}  // namespace
+
+std::variant<std::vector<double>, std::string> rope_frequencies(ir::Value* angles, const ir::Node& attention) {
+  SampleEvaluation evaluation(angles, attention.input(0), attention.input(4));
+  auto samples = right_padded();
+  std::ranges::move(around(evaluation.thresholds()), std::back_inserter(samples));
+  std::vector<double> frequencies;
+  for (const auto& wanted : samples) {
+    const auto sample = evaluation.fitted(wanted);
+    if (!sample) continue;
+    const auto result = evaluation.run(*sample);
+    if (const auto* why = std::get_if<std::string>(&result)) return *why;
+    const Angles found(std::get<ops::Array>(result), *sample);
+    if (!found.fits()) return "angles are not [batch, new tokens, columns]";
+    for (std::size_t row = 0; row < sample->rows.size(); ++row)
+      for (std::int64_t query = 0; query < sample->length; ++query) {
+        if (!sample->rows[row][static_cast<std::size_t>(sample->past + query)]) continue;
+        const auto number = sample->ordinal(row, sample->past + query);
+        const auto of_token = found(row, query);
+        if (frequencies.empty() && number == 1) frequencies.assign(of_token.begin(), of_token.end());
+        for (std::size_t i = 0; i < of_token.size(); ++i) {
+          if (frequencies.empty() ? of_token[i] == 0 && number == 0
+                                  : std::abs(of_token[i] - static_cast<double>(number) * frequencies[i]) <= 1e-9 * std::abs(of_token[i]))
+            continue;
+          return fmt::format("{}: token {} has the angle {} in column {}", show(sample->rows[row]), number, of_token[i], i);
+        }
+      }
+  }
+  if (frequencies.empty()) return "the graph's sizes allow no second token";
+  return frequencies;
 }
 
 }  // namespace mobius::rules

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "mobius/ir/graph.hpp"
 
@@ -31,5 +32,12 @@ std::variant<ir::Value*, std::string> mask_without_lookahead(const ir::Node& att
 
 // Whether positions [batch, new] number the tokens of each row from 0; nullopt: so it is; else where they don't.
 std::optional<std::string> positions_skip(ir::Value* positions, const ir::Node& attention);
+
+// Whether marks [batch, 1, new, 1] (by_token: [batch, new, 1, 1]) say of which queries the mask hides all keys; nullopt: so it is; else where
+// they don't.
+std::optional<std::string> marks_blind_queries(ir::Value* marks, bool by_token, const ir::Node& attention);
+
+// What angles [batch or 1, new, columns] are for each token: its number in the row times the frequency of the column. Or where they are not.
+std::variant<std::vector<double>, std::string> rope_frequencies(ir::Value* angles, const ir::Node& attention);
 
 }  // namespace mobius::rules

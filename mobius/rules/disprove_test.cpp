@@ -34,6 +34,9 @@ TEST(AllRules, ExamplesBelongToOne) {
   for (const auto& [name, examples] : RuleExamples::all()) EXPECT_TRUE(std::ranges::find(rules, name, &Variants::name) != rules.end()) << name;
 }
 
+// Rules that take away: what stands in the place was there before.
+const std::set<std::string> puts_nothing_new = {"UndoneMoves"};
+
 class EveryRule : public testing::TestWithParam<Variants> {
  protected:
   const RuleExamples& examples() const { return RuleExamples::all()[GetParam().name]; }
@@ -54,7 +57,7 @@ TEST_P(EveryRule, IsToldFromAWrongOne) {
     }
   for (const auto& what : unnoticed) EXPECT_TRUE(examples().equivalent.contains(what)) << what << ": not noticed";
   for (const auto& [what, reason] : examples().equivalent) EXPECT_TRUE(unnoticed.contains(what)) << what << ": said to change nothing, but it is noticed";
-  EXPECT_GT(mutants, 0u);
+  EXPECT_EQ(mutants == 0, puts_nothing_new.contains(GetParam().name));
   fmt::print("{}: {} wrong right-hand sides, {} noticed, {} that change nothing\n", GetParam().name, mutants, noticed, mutants - noticed);
   RecordProperty("mutants", static_cast<int>(mutants));
   RecordProperty("noticed", static_cast<int>(noticed));

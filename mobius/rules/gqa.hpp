@@ -38,14 +38,32 @@ inline ir::Value* dimension(rewrite::Inserter& at, ir::Value* of, std::int64_t a
   return at.shared({"", "Shape"}, {of}, {{"start", axis}, {"end", axis + 1}});
 }
 
-// The same, read from a graph input that has an equal dimension: then all layers share it.
+// The same, read from a graph input that has an equal dimension, or from two that add up to it: then all layers share it.
 inline ir::Value* shared_dimension(rewrite::Inserter& at, ir::Value* of, std::size_t axis) {
+  const auto from_input = [&](const ir::Dim& dim) -> ir::Value* {
+    for (auto* input : at.graph().inputs())
+      for (std::size_t i = 0; i < input->rank().value_or(0); ++i)
+        if ((*input->shape())[i] == dim) return dimension(at, input, static_cast<std::int64_t>(i));
+    return nullptr;
+  };
   const auto& dim = (*of->shape())[axis];
-  for (auto* input : at.graph().inputs())
-    for (std::size_t i = 0; i < input->rank().value_or(0); ++i)
-      if ((*input->shape())[i] == dim) return dimension(at, input, static_cast<std::int64_t>(i));
+  if (auto* found = from_input(dim)) return found;
+  if (dim.is_symbolic() && dim.sum()->size() == 2) {
+    const auto first = ir::Dim::symbol(dim.sum()->front().symbols.front()), second = dim - first;
+    if (auto* a = from_input(first))
+      if (auto* b = from_input(second)) return at.shared({"", "Add"}, {a, b});
+  }
   return dimension(at, of, static_cast<std::int64_t>(axis));
 }
+
+// Of a cache [batch, heads, length, size].
+inline std::optional<std::int64_t> head_size(const ir::Value* past) { return past->rank() == 4u ? (*past->shape())[3].as_static() : std::nullopt; }
+
+// RotaryEmbedding on queries and keys goes into the node behind it.
+std::vector<rewrite::Rule> rope_inside_gqa();
+
+// Of float types up to 32 bits; for the wide ones what bfloat16 holds too.
+inline double lowest_number(ir::DataType dtype) { return dtype == ir::DataType::float16 ? -65504.0 : -3.3895313892515355e38; }
 
 inline ir::Attributes cast_to(ir::DataType type) { return {{"to", static_cast<std::int64_t>(type)}}; }
 

@@ -1,5 +1,5 @@
 //   Attention(q, k, v, mask, past)   ⟶   GroupQueryAttention(q, k, v, past, seqlens_k, total_sequence_length)
-//   q = RotaryEmbedding(q'), k = RotaryEmbedding(k')  then goes inside (do_rotary).
+//   q = RotaryEmbedding(q'), k = RotaryEmbedding(k')  then goes inside (gqa_rope.cpp).
 //
 // The kernel attends causally over the tokens of each row, whose number it is told: so the mask must say just that (see
 // attention_mask.hpp), and padding may stand on the right only. With Padding::any the mask goes along as a bias instead, and rope stays
@@ -21,8 +21,6 @@ using Why = std::optional<std::string>;
 ir::OpName gqa_op() { return {ops::microsoft, "GroupQueryAttention"}; }
 
 // ── may the kernel do it? ────────────────────────────────────────────────────────────────────────────────────────────────
-
-std::optional<std::int64_t> head_size(const ir::Value* past) { return past->rank() == 4u ? (*past->shape())[3].as_static() : std::nullopt; }
 
 Why sizes_do_not_fit(const ir::Node& attention, const Target& t) {
   const auto key = head_size(attention.input(4)), value = head_size(attention.input(5));
@@ -90,7 +88,7 @@ Lengths all_slots(Inserter& at, const ir::Node& attention, ir::Value* mask) {
 
 // The mask as numbers to add. The lowest one, not −∞: a row that sees nothing (a query that is padding) must not become NaN.
 ir::Value* bias_of(Inserter& at, ir::Value* mask, DataType dtype) {
-  auto* lowest = at.number(dtype, dtype == DataType::float16 ? -65504.0 : -3.3895313892515355e38);  // fits bfloat16 too
+  auto* lowest = at.number(dtype, lowest_number(dtype));
   if (mask->dtype() == DataType::boolean) return at.shared({"", "Where"}, {mask, at.number(dtype, 0), lowest});
   return at.shared({"", "Max"}, {mask, lowest});
 }
@@ -121,6 +119,7 @@ Rule fuse_attention(bool with_mask) {
                                   {"kv_num_heads", attr<std::int64_t>("kv_num_heads")},
                                   {"is_causal", attr<std::int64_t>("is_causal")},
                                   {"softcap", attr<float>("softcap")},
+                                  {"softmax_precision", {attr<std::int64_t>("softmax_precision"), 1}},  // kernels never take less than float32
                                   {"scale", {attr<float>("scale"), 0.0f}}});
   const auto y = results[0];
   return {.name = "GQAFusion",
@@ -131,50 +130,8 @@ Rule fuse_attention(bool with_mask) {
           .make = [=](Inserter& at, const Match& m, const Target& t) { return make_gqa(at, *m.node(y), t); }};
 }
 
-// ── rope goes inside ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-AttrArgs<Pat> any_rotation(std::string_view whose) {
-  const auto name = [&](const char* what) { return std::string(whose) + what; };
-  return {{"interleaved", attr<std::int64_t>("interleaved")},
-          {"rotary_embedding_dim", attr<std::int64_t>("rotary_embedding_dim")},
-          {"num_heads", attr<std::int64_t>(name("_heads"))}};
-}
-
-Why rope_does_not_fit(const ir::Node& gqa, const ir::Value* cos, ir::Value* positions, std::int64_t rotary_dim, const Target& t) {
-  const auto size = head_size(gqa.input(3));
-  const auto columns = cos->rank() == 2u ? (*cos->shape())[1].as_static() : std::nullopt;
-  if (!size || !columns) return "the rope table is not [positions, columns]";
-  if (*size % t.ep.gqa_rotary_head_size_multiple != 0)
-    return fmt::format("rope inside takes head sizes that are multiples of {}, not {}", t.ep.gqa_rotary_head_size_multiple, *size);
-  if (*columns % t.ep.gqa_rotary_table_multiple != 0)
-    return fmt::format("the rope table has {} columns, no multiple of {}", *columns, t.ep.gqa_rotary_table_multiple);
-  if (2 * *columns > *size || (rotary_dim != 0 && rotary_dim != 2 * *columns)) return "the rope table does not fit the rotated channels";
-  if (gqa.input(10)) return "with any padding each token's own position counts";
-  auto why = t.remembered<Why>(positions, [&] { return positions_skip(positions, gqa); });
-  if (why) return "positions do not number the tokens: " + *why;
-  return std::nullopt;
-}
-
-Rule absorb_rope() {
-  const auto [q, k, v, past_key, past_value, seqlens, total, cos, sin, positions] =
-      vars("q", "k", "v", "past_key", "past_value", "seqlens_k", "total", "cos", "sin", "positions");
-  const auto rotated_q = rotary_embedding(q, cos, sin, positions, any_rotation("q"));
-  const auto rotated_k = rotary_embedding(k, cos, sin, positions, any_rotation("k"));
-  const auto results = ms::group_query_attention<Pat>({rotated_q, rotated_k, v, past_key, past_value, seqlens, total}, gqa_attributes(0));
-  const auto y = results[0];
-  const auto rotary_dim = attr<std::int64_t>("rotary_embedding_dim");
-  auto attributes = gqa_attributes(1);
-  attributes.insert_or_assign("rotary_interleaved", attr<std::int64_t>("interleaved"));
-  const auto made = ms::group_query_attention<Pat>({q, k, v, past_key, past_value, seqlens, total, cos, sin}, attributes);
-  return {.name = "FuseRoPE",
-          .from = {results.begin(), results.end()},
-          .to = {made.begin(), made.end()},
-          .where = {{[=](const Match& m, const Target& t) { return rope_does_not_fit(*m.node(y), m[cos], m[positions], *m.attribute(rotary_dim), t); }}},
-          .when = [](const Target& t) { return t.ep.supports_fused_rope && t.padding == Padding::right; }};
-}
-
 }  // namespace
 
-RuleGroup gqa_fusion() { return {"GQAFusion", {fuse_attention(true), fuse_attention(false)}, {absorb_rope()}}; }
+RuleGroup gqa_fusion() { return {"GQAFusion", {fuse_attention(true), fuse_attention(false)}, rope_inside_gqa()}; }
 
 }  // namespace mobius::rules

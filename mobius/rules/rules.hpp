@@ -5,10 +5,14 @@
 namespace mobius::rules {
 
 // ── what others decompose, in one form ──
-rewrite::RuleGroup layer_norm_fusion();  // (x - mean) / sqrt(variance + e) ...  ⟶  LayerNormalization
-rewrite::RuleGroup gelu_fusion();        // 0.5 * x * (1 + erf(...)) or tanh  ⟶  Gelu
-rewrite::RuleGroup rms_norm_fusion();    // x / sqrt(mean(x * x) + e) ...        ⟶  RMSNormalization
-rewrite::RuleGroup linear();             // Reshape(Gemm(Reshape(x), w, b))    ⟶  MatMul(x, w) + b
+rewrite::RuleGroup layer_norm_fusion();   // (x - mean) / sqrt(variance + e) ...  ⟶  LayerNormalization
+rewrite::RuleGroup gelu_fusion();         // 0.5 * x * (1 + erf(...)) or tanh  ⟶  Gelu
+rewrite::RuleGroup rms_norm_fusion();     // x / sqrt(mean(x * x) + e) ...        ⟶  RMSNormalization
+rewrite::RuleGroup linear();              // Reshape(Gemm(Reshape(x), w, b))    ⟶  MatMul(x, w) + b
+rewrite::RuleGroup rotary_fusion();       // x * cos + concat(-x2, x1) * sin ...  ⟶  RotaryEmbedding
+rewrite::RuleGroup attention_fusion();    // softmax(c * q kT + mask) v           ⟶  Attention
+rewrite::RuleGroup attention_layout();    // Attention with turned operands       ⟶  Attention on [batch, length, heads * size], with its cache
+rewrite::RuleGroup unattended_queries();  // Where(unattended, 0, Attention)     ⟶  Attention with a mask of yes and no
 
 // ── fusions ──
 rewrite::RuleGroup fused_matmul();     // c · (a · wᵀ)                     ⟶  FusedMatMul(a, w; alpha = c, transB)
