@@ -4,9 +4,11 @@ import os
 from pathlib import Path
 
 import golden_check
+import numpy as np
 import onnx
 import pytest
 from conftest import ROOT, TESTDATA
+from safetensors.numpy import load_file
 
 FOLDER = TESTDATA / "foreign"
 CHECKPOINTS = ("llama", "llama_f16", "gpt2", "gpt_neox", "bert")
@@ -113,3 +115,18 @@ def test_other_decoders_become_grouped_attention(name, ep, optimised):
 def test_encoders_become_attention(name, ep, optimised):
     ops = count(optimised(name, ep))
     assert (ops["Attention"], ops["Softmax"], ops["SkipLayerNormalization"]) == (2, 0, 4)
+
+
+PIECES = sorted(f.stem for f in FOLDER.glob("pieces.*.onnx"))
+
+
+@each(PIECES, EVERY_EP)
+def test_single_parts_keep_their_numbers(name, ep, optimised):
+    expected = load_file(FOLDER / "pieces.safetensors")
+    graph = golden_check.OnnxRuntime(optimised(name, ep) / "model.onnx")
+    results = graph.run({port.name: expected[port.name] for port in graph.inputs})
+    assert len(results) > 30
+    for part, got in results.items():
+        want = expected[part].astype(np.float64)
+        error = np.abs(got.astype(np.float64) - want).max() / np.abs(want).max()
+        assert error <= (F16_ERROR if part.endswith("f16") else F32_ERROR), part
