@@ -9,7 +9,7 @@ usage: check_layers.py [ROOT]        the repository; its own tests: check_layers
 4. A model, rule or task file is included by nobody outside its folder, but for the headers in DOORS.
 5. A heavy library is included where HEAVY says and nowhere else: it stays cheap to compile, and can be replaced.
 6. No source file has more than 600 lines.
-Unit tests (*_test.cpp) and cli/ may look into every folder; 4 to 6 hold for them too.
+Unit tests (*_test.cpp, *_test.hpp) and cli/ may look into every folder; 4 to 6 hold for them too.
 """
 import re
 import sys
@@ -77,7 +77,7 @@ def check_mobius_include(file: str, header: str, allowed: dict[str, set[str]]) -
         return None
     if there in CLOSED and header not in DOORS and not (there == "tasks" and here == "models"):
         return f"a file of {there}/ is seen from its own folder only"
-    if here is None or file.endswith("_test.cpp"):
+    if here is None or file.endswith(("_test.cpp", "_test.hpp")):
         return None
     if there in NEVER.get(here, ()):
         return f"{here}/ never sees {there}/"

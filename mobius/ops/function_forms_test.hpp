@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "mobius/rewrite/disprove.hpp"
+
 namespace mobius::ops {
 
-using Contents = std::map<std::string, std::string>;  // what inputs hold: rewrite/disprove.hpp
+using rewrite::Contents;
 
 struct Form {
   std::string inputs, node;
@@ -160,7 +162,8 @@ inline std::vector<Form> multi_head_forms() {
       {"float[B,S,8] q, float[B,T,8] k, float[B,T,8] v, float[24] b", mha("", "q, k, v, b")},
       {qkv + ", int32[B,T] m", mha("mask_filter_value = -3.0", "q, k, v, \"\", m")},
       {qkv + ", int32[B] m", mha("mask_filter_value = -3.0", "q, k, v, \"\", m"), {{"m", "1..T + 1"}, {"B", "2..4"}}},
-      {qkv + ", int32[B,S,T] m, float[B,2,S,T] z", mha("", "q, k, v, \"\", m, z")},
+      // Each row sees something: behind -10000 a float has no digits left for scores.
+      {qkv + ", int32[B,S,T] m, float[B,2,S,T] z", mha("", "q, k, v, \"\", m, z"), {{"m", "1, 0, 1"}, {"T", "3..6"}}},
       {qkv + past, mha("unidirectional = 1", "q, k, v, \"\", \"\", \"\", pk, pv", "y, a, c"), {{"P", "0..4"}, {"T", "3..4"}, {"S", "3..4"}}},
       {qkv + past, mha("", "q, k, v, \"\", \"\", \"\", pk, pv", "y, a, c"), some_past},
       {"float[B,S,8] q, float[B,2,T,4] k, float[B,2,T,4] v", mha("", "q, k, v")},

@@ -5,6 +5,10 @@
 #include <set>
 
 #include "mobius/base/error.hpp"
+#include "mobius/base/file.hpp"
+#include "mobius/base/json.hpp"
+#include "mobius/formats/gguf_test_writer.hpp"
+#include "mobius/formats/onnx_writer.hpp"
 #include "mobius/ops/function_forms_test.hpp"
 #include "mobius/ops/functions.hpp"
 #include "mobius/ops/functions_body.hpp"
@@ -164,6 +168,41 @@ INSTANTIATE_TEST_SUITE_P(Functions, BodiesOf, testing::ValuesIn(operators()), []
   std::erase_if(name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); });
   return name;
 });
+
+// ── for other runtimes ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+Json json_of(const Array& a) {
+  Json::Array dims, values;
+  for (const auto d : a.dims) dims.push_back(d);
+  for (const auto v : a.values) values.push_back(std::isfinite(v) ? Json(v) : Json(v > 0 ? "inf" : "-inf"));
+  return Json::Object{{"type", static_cast<int>(a.dtype)}, {"dims", std::move(dims)}, {"values", std::move(values)}};
+}
+
+// Writes each form with its body, inputs and the operator's results to the folder that MOBIUS_DUMP_FORMS names
+// (tests/test_function_bodies_on_runtime.py).
+TEST(FunctionForms, AreWrittenForOtherRuntimes) {
+  const formats::TempFolder own;
+  const fs::path folder = environment("MOBIUS_DUMP_FORMS").value_or(own.path().string());
+  Json::Array entries;
+  std::map<std::string, int> count;
+  for (const auto& form : all_forms()) {
+    const auto name = fmt::format("{}-{}", operator_of(form), ++count[operator_of(form)]);
+    for (const auto opset : {24, 21}) {
+      auto model = model_of(form, opset);
+      model.functions.at(0).opset_imports[""] = 24;  // a model has one version of ai.onnx
+      const auto file = fmt::format("{}.onnx", entries.size());
+      write_text_file(folder / file, formats::serialize_onnx(model));
+      const auto inputs = rewrite::random_inputs({&model}, {.contents = form.contents}, 2);
+      Json given = Json::Object{}, wanted = Json::Object{};
+      for (const auto& [input, array] : inputs) given.set(input, json_of(array));
+      const auto results = interpret(*model.graph, inputs);
+      for (const auto* o : model.graph->outputs()) wanted.set(o->name, json_of(results.at(o->name)));
+      entries.push_back(Json::Object{
+          {"name", fmt::format("{}-opset{}", name, opset)}, {"file", file}, {"node", form.node}, {"inputs", std::move(given)}, {"outputs", std::move(wanted)}});
+    }
+  }
+  write_text_file(folder / "forms.json", Json(std::move(entries)).dump());
+}
 
 }  // namespace
 }  // namespace mobius::ops

@@ -58,6 +58,8 @@ struct Example {
   std::map<std::string, std::string> attributes = {};  // of the pattern: numbers or words; floats may go without
   std::string graph = {};                              // ONNX's textual syntax; instead of `variables`
   Trials trials = {};
+  // What kernels ask for beyond that, where the example goes to a runtime: one round for each.
+  std::vector<Contents> on_runtime = {};
   std::optional<Padding> padding = {};  // only for such targets
 };
 

@@ -13,15 +13,19 @@ const Setup any_padding = {
         {.contents = {{"B", "3..4"}, {"P", "3..4"}, {"S", "2..3"}, {"attention_mask", "0, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 0, 1, 1"}, {"position_ids", "P.."}}},
     .padding = rewrite::Padding::any};
 
-rewrite::Example with_any_padding(std::string graph) { return {.graph = std::move(graph), .trials = any_padding.trials, .padding = rewrite::Padding::any}; }
+rewrite::Example with_any_padding(std::string graph) {
+  return {.graph = std::move(graph), .trials = any_padding.trials, .on_runtime = {{{"S", "1..2"}, {"P", "4..5"}}}, .padding = rewrite::Padding::any};
+}
 const RuleExamples attention_examples(
     "GQAFusion",
-    {{.graph = AttentionGraph{}.text(), .trials = full_rows},
-     {.graph = AttentionGraph{.mask = slot_causal}.text(), .trials = full_rows},
+    {{.graph = AttentionGraph{}.text(), .trials = full_rows, .on_runtime = one_row_or_one_token},
+     {.graph = AttentionGraph{.mask = slot_causal}.text(), .trials = full_rows, .on_runtime = one_row_or_one_token},
      {.graph = AttentionGraph{.mask = counted_window, .attributes = "q_num_heads = 2, kv_num_heads = 1, scale = 0.5, softcap = 2.0"}.text(),
-      .trials = full_rows},
+      .trials = full_rows,
+      .on_runtime = one_row_or_one_token},
      {.graph = AttentionGraph{.mask = "", .operand = "\"\"", .attributes = "q_num_heads = 2, kv_num_heads = 1, is_causal = 1"}.text(),
       .trials = full_rows,
+      .on_runtime = one_row_or_one_token,
       .padding = rewrite::Padding::right},
      with_any_padding(AttentionGraph{}.text()),
      with_any_padding(AttentionGraph{.mask = slot_causal}.text())},
@@ -49,8 +53,8 @@ std::string rope_outside(std::string_view attributes) {
       attributes);
 }
 const rewrite::Trials known_lengths = {.contents = {{"seqlens_k", "P + S - 1"}, {"total", "P + S"}, {"position_ids", "P.."}}};
-const RuleExamples rope_examples("FuseRoPE",
-                                 {{.graph = rope_outside(""), .trials = known_lengths}, {.graph = rope_outside(", interleaved = 1"), .trials = known_lengths}});
+const RuleExamples rope_examples("FuseRoPE", {{.graph = rope_outside(""), .trials = known_lengths, .on_runtime = one_row_or_one_token},
+                                              {.graph = rope_outside(", interleaved = 1"), .trials = known_lengths, .on_runtime = one_row_or_one_token}});
 
 // The same with the cosines of the positions at hand, as exporters write it: angles by Mul, or by a product of matrices.
 std::string rope_of_angles(const std::string& angles, const std::string& tables = "cos = Cos(angles) sin = Sin(angles)") {

@@ -27,9 +27,11 @@ rewrite::Example attending(std::map<std::string, std::string> variables, const c
                          {"smooth_softmax", "1"},
                          {"rotary_interleaved", "1"},
                          {"do_rotary", do_rotary}},
-          .trials = {.contents = {{"B", "2..3"}, {"P", "0..4"}, {"seqlens_k", "P + S - 1"}, {"total", "P + S"}}}};
+          .trials = {.contents = {{"B", "2..3"}, {"P", "0..4"}, {"seqlens_k", "P + S - 1"}, {"total", "P + S"}}},
+          .on_runtime = one_row_or_one_token};
 }
 rewrite::Example right_padded_prompt(rewrite::Example e) {
+  e.on_runtime = {{{"seqlens_k", "S - 1"}}};  // what queries get that are padding is the kernel's own affair
   e.trials.contents["P"] = "0..1";
   e.trials.contents["seqlens_k"] = "0..S";
   return e;
@@ -38,6 +40,11 @@ const std::map<std::string, std::string> queries_keys_values = {{"q", "B,S,32"},
 std::map<std::string, std::string> with_positions(std::map<std::string, std::string> variables) {
   variables["position_ids"] = "int64[B,S]";
   return variables;
+}
+// In a prompt the kernel of ONNX Runtime's CPU provider counts on from the first position that it is given.
+rewrite::Example numbered(rewrite::Example e) {
+  for (auto& contents : e.on_runtime) contents["position_ids"] = "P..";
+  return e;
 }
 const rewrite::Example weights_out_in = attending({{"x", "B,S,8"},
                                                    {"q_weight", "constant 32,8"},
@@ -58,7 +65,8 @@ const std::map<std::string, std::string> without_rope = {{"GroupQueryAttention 1
 const RuleExamples packing("PackQKV", {weights_out_in, weights_in_out}, without_rope);
 const RuleExamples unpacking("UnpackQKV", {attending({{"packed", "B,S,64"}}), attending({{"packed", "B,S,64"}}, "0")}, without_rope);
 const RuleExamples ropes("SeparateRoPE",
-                         {attending(queries_keys_values), right_padded_prompt(attending(queries_keys_values)), attending(with_positions(queries_keys_values))},
+                         {attending(queries_keys_values), right_padded_prompt(attending(queries_keys_values)),
+                          numbered(attending(with_positions(queries_keys_values)))},
                          {{"Squeeze 1: operand 1 left out", "there is one axis only"},
                           {"Squeeze 1: left out", "the reference reads the one element of a list"},
                           {"Cast 1: left out", "the reference adds any integers"},
@@ -67,7 +75,8 @@ rewrite::Example slots_counted_by(const std::string& nodes) {
   return {.graph = graph("float[8,64] w, int64 second = {1}, int64[1] seconds = {1}",
                          nodes + " all = Cast<to = 6>(slots) p = MatMul(x, w) q, k, v = Split<axis = 2>(p, sizes)",
                          "q, k, v, past_key, past_value, seqlens, all", "do_rotary = 0"),
-          .trials = usual.trials};
+          .trials = usual.trials,
+          .on_runtime = one_row_or_one_token};
 }
 const RuleExamples slots("EliminateShape",
                          {slots_counted_by("slots = Shape<start = 1, end = 2>(attention_mask)"),

@@ -51,6 +51,9 @@ struct RuleExamples {
   }
 };
 
+// ONNX Runtime's GroupQueryAttention takes several new tokens behind a cache in a batch of one only.
+inline const std::vector<rewrite::Contents> one_row_or_one_token = {{{"B", "1..2"}}, {{"S", "1..2"}}};
+
 struct Setup {
   ir::DataType dtype = ir::DataType::float32;
   std::string role = "decoder";
