@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "mobius/base/error.hpp"
+#include "mobius/base/error_of_test.hpp"
 #include "mobius/config/decoder.hpp"
 
 namespace mobius {
@@ -13,16 +13,6 @@ namespace {
 using ::testing::HasSubstr;
 
 ConfigReader reader(std::string_view json) { return ConfigReader(Json::parse(json)); }
-
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 TEST(ConfigReader, NullMeansAbsentAndNullableTellsThemApart) {
   const auto r = reader(R"({"a": null, "b": 7})");

@@ -3,7 +3,7 @@
 
 #include <thread>
 
-#include "mobius/base/error.hpp"
+#include "mobius/base/error_of_test.hpp"
 #include "mobius/base/file.hpp"
 #include "mobius/ep/context.hpp"
 #include "mobius/ep/fields.hpp"
@@ -15,16 +15,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using enum ir::DataType;
-
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 TEST(EpRegistry, HoldsTheBuiltInEps) {
   auto names = ep_registry().names();

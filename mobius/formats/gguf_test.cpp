@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "mobius/base/error.hpp"
+#include "mobius/base/error_of_test.hpp"
 #include "mobius/formats/gguf_test_writer.hpp"
 
 namespace mobius::formats {
@@ -17,17 +17,6 @@ const fs::path testdata = fs::path(MOBIUS_TESTDATA) / "gguf";
 
 GgufHeader parse(const std::string& bytes) { return parse_gguf(std::as_bytes(std::span(bytes))); }
 
-// The message of the error that `f` ends with.
-template <class F>
-std::string error_of(F f, ErrorKind kind) {
-  try {
-    f();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), kind) << e.what();
-    return e.what();
-  }
-  return "no error";
-}
 std::string corrupt(const std::string& bytes) {
   return error_of([&] { parse(bytes); }, ErrorKind::corrupt_file);
 }

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <functional>
 
-#include "mobius/base/error.hpp"
+#include "mobius/base/error_of_test.hpp"
 
 namespace mobius::hub {
 namespace {
@@ -49,16 +49,6 @@ class Resolve : public testing::Test {
     fs::create_directories(repository / "snapshots" / commit);
     fs::create_directories((repository / "refs" / ref).parent_path());
     write_text_file(repository / "refs" / ref, commit);
-  }
-
-  static std::string error_of(const std::function<void()>& f, ErrorKind kind) {
-    try {
-      f();
-    } catch (const Error& e) {
-      EXPECT_EQ(e.kind(), kind) << e.what();
-      return e.what();
-    }
-    return "no error";
   }
 
   fs::path root_;

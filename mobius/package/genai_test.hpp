@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "mobius/base/error.hpp"
+#include "mobius/base/error_of_test.hpp"
 #include "mobius/base/log.hpp"
 #include "mobius/package/companions.hpp"
 #include "mobius/package/metadata.hpp"
@@ -59,16 +59,6 @@ inline ModelPackage package_of(const Decoder& d) {
   if (!d.ids.empty()) p.files().push_back({"generation_config.json", d.ids});
   for (const auto& [name, text] : d.files) p.files().push_back({name, text});
   return p;
-}
-
-inline std::string error_of(const std::function<void()>& f, ErrorKind kind) {
-  try {
-    f();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), kind) << e.what();
-    return e.what();
-  }
-  return "no error";
 }
 
 // The lines that are logged while it lives.

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "mobius/base/error.hpp"
+#include "mobius/base/error_of_test.hpp"
 #include "mobius/formats/onnx_reader.hpp"
 #include "mobius/package/metadata.hpp"
 #include "mobius/package/package.hpp"
@@ -58,15 +58,6 @@ class Save : public testing::Test {
     return names;
   }
 
-  static std::string error_of(const std::function<void()>& f, ErrorKind kind) {
-    try {
-      f();
-    } catch (const Error& e) {
-      EXPECT_EQ(e.kind(), kind) << e.what();
-      return e.what();
-    }
-    return "no error";
-  }
   std::string refusal(const fs::path& target, const SaveOptions& options = {}) const {
     const auto before = names_in(root_);
     const auto error = error_of([&] { package().save(target, options); }, ErrorKind::invalid_argument);

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "mobius/base/error.hpp"
+#include "mobius/base/error_of_test.hpp"
 #include "mobius/passes/passes.hpp"
 #include "mobius/passes/pipeline.hpp"
 #include "mobius/rewrite/disprove.hpp"
@@ -14,16 +14,6 @@ using ::testing::HasSubstr;
 
 ir::Model model_of(int opset, int ir_version, const std::string& graph) {
   return ir::model_from_text("<ir_version: " + std::to_string(ir_version) + ", opset_import: [\"\" : " + std::to_string(opset) + "]>\n" + graph);
-}
-
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 const std::string norm = "g (float[B,S,8] x, float[8] w) => (float[B,S,8] y) { y = RMSNormalization(x, w) }";

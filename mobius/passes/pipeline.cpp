@@ -58,7 +58,7 @@ std::vector<RuleGroup> fusions() {
       rules::attention_fusion(),
       rules::attention_layout(),
       rules::unattended_queries(),  // it tries the mask, which the cache's sizes belong to
-      rules::fused_matmul(),  // the product of a Linear comes before what looks at products
+      rules::fused_matmul(),        // the product of a Linear comes before what looks at products
       rules::gqa_fusion(),
       rules::pack_qkv(),
       // After the Gelus that others decompose.

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <thread>
 
-#include "mobius/base/error.hpp"
+#include "mobius/base/error_of_test.hpp"
 #include "mobius/base/file.hpp"
 #include "mobius/runtime/locate.hpp"
 #include "mobius/runtime/onnxruntime.hpp"
@@ -72,16 +72,6 @@ std::vector<T> values(const Tensor& tensor) {
   std::vector<T> out(tensor.bytes.size() / sizeof(T));
   if (!out.empty()) std::memcpy(out.data(), tensor.bytes.data(), tensor.bytes.size());
   return out;
-}
-
-std::string error_of(const std::function<void()>& action, ErrorKind kind) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(to_string(error.kind()), to_string(kind)) << error.what();
-    return error.what();
-  }
-  return "no error";
 }
 
 class OnnxRuntime : public testing::Test {
