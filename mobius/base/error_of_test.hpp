@@ -17,7 +17,9 @@ std::string error_of(F&& f, std::optional<ErrorKind> kind = {}) {
   try {
     f();
   } catch (const Error& e) {
-    if (kind) EXPECT_EQ(to_string(e.kind()), to_string(*kind)) << e.what();
+    if (kind) {
+      EXPECT_EQ(to_string(e.kind()), to_string(*kind)) << e.what();
+    }
     return e.what();
   }
   return "no error";
