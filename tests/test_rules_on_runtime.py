@@ -18,8 +18,8 @@ TOLERANCE = {"float": 1e-5, "float16": 2e-2, "bfloat16": 5e-2}
 NO_KERNEL = {
     "float": set(),
     "float16": set(),
-    "bfloat16": {"Add", "Attention", "BiasGelu", "Div", "FastGelu", "FusedMatMul", "Gelu", "Gemm", "GroupQueryAttention", "MatMul", "Mul", "RMSNormalization",
-                 "ReduceMean"},
+    "bfloat16": {"Add", "Attention", "BiasGelu", "Cos", "Div", "FastGelu", "FusedMatMul", "Gelu", "Gemm", "GroupQueryAttention", "MatMul", "Mul", "Neg",
+                 "RMSNormalization", "ReduceMean", "RotaryEmbedding"},
 }
 # Models that it refuses for another reason.
 REFUSED = {

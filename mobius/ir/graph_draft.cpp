@@ -45,6 +45,8 @@ TensorPtr constant_value(const Attributes& attributes) {
   return nullptr;
 }
 
+Type type_of(const TensorData& data) { return {.dtype = data.dtype(), .shape = Shape(data.dims().begin(), data.dims().end())}; }
+
 class Builder {
  public:
   Builder(GraphDraft& draft, Graph& graph, const DraftOptions& options, const Scope* outer) : draft_(draft), graph_(graph), options_(options) {
@@ -133,9 +135,9 @@ class Builder {
     const auto found = scope_.defined.find(from.name);
     Value* value = found == scope_.defined.end() ? nullptr : found->second;
     if (value && value->is_graph_input() && !value->data()) {
-      const DataType declared = value->dtype();
-      if (declared != DataType::undefined && declared != from.data->dtype())
-        fail_at(from.at, "initializers", "\"{}\" is {} as an input and {} as an initializer", from.name, text_name(declared), text_name(from.data->dtype()));
+      const Type& declared = value->type;
+      if (declared.is_known() && (declared.kind != Type::Kind::tensor || declared.dtype != from.data->dtype()))
+        fail_at(from.at, "initializers", "\"{}\" is {} as an input and {} as an initializer", from.name, to_string(declared), to_string(type_of(*from.data)));
       graph_.make_initializer(value, std::move(from.data));
     } else {
       std::string name = claim(from.name, from.at, "initializers");

@@ -178,6 +178,9 @@ TEST(Text, ErrorsHaveLineAndColumn) {
   EXPECT_EQ(parse_error("g () => () { = Op<a = 1, a = 2>() }"), "line 1, column 26: the attribute \"a\" is given twice");
   EXPECT_EQ(parse_error("g () => () { = Op<a = [1, \"x\"]>() }"), "line 1, column 27: the attribute is declared int, its value is string");
   EXPECT_EQ(parse_error("<ir_version: 11, colour: 3> g () => () {}"), "line 1, column 18: \"colour\" is not a key of a model's header");
+  EXPECT_EQ(parse_error("g (int64 a) => () <float[1] a = {1}> {}"), "line 1, column 20: \"a\" is int64 as an input and float[1] as an initializer");
+  EXPECT_EQ(parse_error("g (optional(seq(float)) a) => () <float[1] a = {1}> {}"),
+            "line 1, column 35: \"a\" is optional(seq(float)) as an input and float[1] as an initializer");
   EXPECT_EQ(parse_error("g (opaque(x) a) => () {}"), "line 1, column 4: \"opaque\" is not a type");
 }
 

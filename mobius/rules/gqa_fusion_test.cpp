@@ -72,9 +72,10 @@ const std::string multiplied = "angles = Mul(floats, inv_freq)";
 const std::string by_matrices = "row = Unsqueeze(inv_freq, zero) angles = MatMul(floats, row)";
 const rewrite::Trials known_slots = {.contents = {{"seqlens_k", "P + S - 1"}, {"slots", "P + S"}, {"position_ids", "P.."}}};
 const RuleExamples angle_examples("FuseRoPEOfAngles",
-                                  {{.graph = rope_of_angles(multiplied), .trials = known_slots},
+                                  {{.graph = rope_of_angles(multiplied), .trials = known_slots, .on_runtime = one_row_or_one_token},
                                    {.graph = rope_of_angles(by_matrices, "c = Cos(angles) s = Sin(angles) cos = Mul(c, factor) sin = Mul(s, factor)"),
-                                    .trials = known_slots}},
+                                    .trials = known_slots,
+                                    .on_runtime = one_row_or_one_token}},
                                   {{"Cast 1: left out", "the reference counts in numbers of any type"},
                                    {"Squeeze 1: left out", "the reference takes a count [1] for a scalar"},
                                    {"Squeeze 1: operand 1 left out", "the count has one axis"}});
