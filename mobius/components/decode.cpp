@@ -79,8 +79,8 @@ Tensor Decode::mask(std::optional<std::int64_t> window) {
 namespace {
 
 // Rows [first, first + rows) of a table whose row p is cos(p · f) or sin(p · f), in float32 as the original computes it.
-ir::RowFunction rope_rows(std::vector<float> frequencies, double attention_factor, bool sine) {
-  return [f = std::move(frequencies), scale = static_cast<float>(attention_factor), sine](std::int64_t first, std::int64_t rows, float* out) {
+ir::RowFunction rope_rows(std::vector<float> frequencies, double factor, bool sine) {
+  return [f = std::move(frequencies), scale = static_cast<float>(factor), sine](std::int64_t first, std::int64_t rows, float* out) {
     for (std::int64_t p = first; p < first + rows; ++p)
       for (const float x : f) {
         const double angle = static_cast<float>(p) * x;
@@ -90,15 +90,16 @@ ir::RowFunction rope_rows(std::vector<float> frequencies, double attention_facto
 }
 
 std::string describe(const RopeConfig& r, bool sine, bool long_range) {
-  auto id = fmt::format("rope {} {} {} {} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(r.type), r.theta, r.rotary_dim, r.factor, r.attention_factor,
+  auto id = fmt::format("rope {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(r.type), r.theta, r.rotary_dim, r.factor, r.attention_factor,
                         r.original_max_position_embeddings, r.beta_fast, r.beta_slow, r.truncate, r.low_freq_factor, r.high_freq_factor, sine, long_range,
-                        r.max_position_embeddings);
+                        r.max_position_embeddings, r.clockwise);
   for (double x : long_range ? r.long_factor : r.short_factor) id += fmt::format(" {}", x);
   return id;
 }
 
 ir::TensorPtr rope_table(const RopeConfig& r, DataType dtype, std::int64_t rows, bool sine, bool long_range) {
-  return ir::computed(dtype, {rows, r.rotary_dim / 2}, describe(r, sine, long_range), rope_rows(inverse_frequencies(r, long_range), r.attention_factor, sine));
+  const auto factor = sine && r.clockwise ? -r.attention_factor : r.attention_factor;
+  return ir::computed(dtype, {rows, r.rotary_dim / 2}, describe(r, sine, long_range), rope_rows(inverse_frequencies(r, long_range), factor, sine));
 }
 
 }  // namespace
@@ -146,7 +147,7 @@ Decode::Rotary Decode::computed_in_graph(const RopeConfig& rope) {
 
   const auto angles = unsqueeze(cast(position_ids_, DataType::float32), {2}) * frequencies;  // [B, S, d/2]
   const auto finish = [&](Tensor t) { return b.dtype() == DataType::float32 ? t : cast(t, b.dtype()); };
-  return {rope, finish(cos(angles)), finish(sin(angles)), std::nullopt};
+  return {rope, finish(cos(angles)), finish(rope.clockwise ? -sin(angles) : sin(angles)), std::nullopt};
 }
 
 Tensor Decode::rope(Tensor x, std::int64_t heads, const RopeConfig& config) {

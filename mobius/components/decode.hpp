@@ -37,6 +37,8 @@ class Decode {
 
   // Rotates the first rotary_dim elements of every head of x [B, S, heads·dim].
   Tensor rope(Tensor x, std::int64_t heads, const RopeConfig& rope);
+  // The same where some layers have no positions: x itself in those.
+  Tensor rope(Tensor x, std::int64_t heads, const std::optional<RopeConfig>& rope) { return rope ? this->rope(x, heads, *rope) : x; }
 
   // Causal attention of q [B, S, heads·dim] over the cache and k, v [B, S, kv_heads·dim]; the result is [B, S, heads·dim].
   // Each call has a cache of its own: past_key_values.{i}.key and .value, i counting the calls.

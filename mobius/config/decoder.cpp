@@ -1,6 +1,8 @@
 // The keys that decoder-only language models share.
 #include "mobius/config/decoder.hpp"
 
+#include <algorithm>
+
 #include "mobius/base/error.hpp"
 
 namespace mobius {
@@ -9,6 +11,12 @@ constexpr std::int64_t max_layers = 4096;  // far above any published model; a t
 }
 
 DecoderConfig read_decoder(const ConfigReader& r, const DecoderDefaults& d) {
+  auto c = read_decoder_without_rope(r, d);
+  c.rope = read_rope(r, c.rope_shape(), d.rope);
+  return c;
+}
+
+DecoderConfig read_decoder_without_rope(const ConfigReader& r, const DecoderDefaults& d) {
   DecoderConfig c;
   c.model_type = r.model_type();
   c.dtype = r.dtype();
@@ -30,7 +38,6 @@ DecoderConfig read_decoder(const ConfigReader& r, const DecoderDefaults& d) {
   c.rms_norm_eps = r.positive("rms_norm_eps", d.rms_norm_eps);
   c.hidden_act = r.text("hidden_act", d.hidden_act);
   c.tie_word_embeddings = r.boolean("tie_word_embeddings", d.tie_word_embeddings);
-  c.rope = read_rope(r, {.head_dim = c.head_dim, .max_position_embeddings = c.max_position_embeddings}, d.rope);
   return c;
 }
 
@@ -38,26 +45,39 @@ void set_window(DecoderConfig& config, std::optional<std::int64_t> window) {
   if (window) config.sliding_window.assign(static_cast<std::size_t>(config.num_hidden_layers), window);
 }
 
-void set_window_by_layer(DecoderConfig& config, const ConfigReader& reader, std::optional<std::int64_t> window, const std::vector<bool>& otherwise) {
-  auto sliding = otherwise;
-  if (const auto kinds = reader.texts("layer_types")) {
-    if (static_cast<std::int64_t>(kinds->size()) != config.num_hidden_layers)
-      fail(ErrorKind::invalid_argument, "{}: layer_types has {} entries, expected {} (num_hidden_layers)", reader.where(), kinds->size(),
-           config.num_hidden_layers);
-    for (std::size_t i = 0; i < kinds->size(); ++i) {
-      const auto& kind = (*kinds)[i];
-      if (kind != "sliding_attention" && kind != "full_attention")
-        reader.unsupported(fmt::format("layer_types[{}] = '{}' is not supported; known: full_attention, sliding_attention", i, kind));
-      sliding[i] = kind == "sliding_attention";
-    }
+std::vector<bool> sliding_layers(const DecoderConfig& config, const ConfigReader& reader, const std::vector<bool>& otherwise) {
+  const auto kinds = reader.texts("layer_types");
+  if (!kinds) return otherwise;
+  if (static_cast<std::int64_t>(kinds->size()) != config.num_hidden_layers)
+    fail(ErrorKind::invalid_argument, "{}: layer_types has {} entries, expected {} (num_hidden_layers)", reader.where(), kinds->size(),
+         config.num_hidden_layers);
+  std::vector<bool> sliding(kinds->size());
+  for (std::size_t i = 0; i < kinds->size(); ++i) {
+    const auto& kind = (*kinds)[i];
+    if (kind != "sliding_attention" && kind != "full_attention")
+      reader.unsupported(fmt::format("layer_types[{}] = '{}' is not supported; known: full_attention, sliding_attention", i, kind));
+    sliding[i] = kind == "sliding_attention";
   }
-  bool any = false;
-  for (bool s : sliding) any = any || s;
-  if (!any) return;
+  return sliding;
+}
+
+void set_window_by_layer(DecoderConfig& config, const ConfigReader& reader, std::optional<std::int64_t> window, const std::vector<bool>& otherwise) {
+  const auto sliding = sliding_layers(config, reader, otherwise);
+  if (std::ranges::none_of(sliding, [](bool s) { return s; })) return;
   if (!window) reader.refuse("sliding_window", "missing", "a positive integer, since layer_types has sliding_attention layers");
   config.sliding_window.assign(sliding.size(), std::nullopt);
   for (std::size_t i = 0; i < sliding.size(); ++i)
     if (sliding[i]) config.sliding_window[i] = window;
+}
+
+std::vector<bool> all_but_every(std::int64_t period, std::int64_t layers) {
+  std::vector<bool> out(static_cast<std::size_t>(layers));
+  for (std::int64_t i = 0; i < layers; ++i) out[static_cast<std::size_t>(i)] = (i + 1) % period != 0;
+  return out;
+}
+
+void set_rope_by_kind(LayeredConfig& config, const std::vector<bool>& sliding, const RopeConfig& in_full, const RopeConfig& in_sliding) {
+  for (const bool s : sliding) config.rope_by_layer.emplace_back(s ? in_sliding : in_full);
 }
 
 void set_window_above(DecoderConfig& config, const ConfigReader& reader) {

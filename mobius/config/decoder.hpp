@@ -36,6 +36,7 @@ struct DecoderConfig {
   RopeConfig rope;
   std::vector<std::optional<std::int64_t>> sliding_window;  // one per layer: tokens that a query sees, itself included; empty = all layers full
 
+  RopeShape rope_shape() const { return {.head_dim = head_dim, .max_position_embeddings = max_position_embeddings}; }
   std::int64_t q_size() const { return num_attention_heads * head_dim; }
   std::int64_t kv_size() const { return num_key_value_heads * head_dim; }
   std::optional<std::int64_t> window(std::int64_t layer) const {
@@ -43,14 +44,28 @@ struct DecoderConfig {
   }
 };
 
+// For types whose layers differ in their positions, or have none in some.
+struct LayeredConfig : DecoderConfig {
+  std::vector<std::optional<RopeConfig>> rope_by_layer;
+  const std::optional<RopeConfig>& rope_of(std::int64_t layer) const { return rope_by_layer[static_cast<std::size_t>(layer)]; }
+};
+
 // Reads and checks the common keys (sizes positive, heads divisible, known activation). Biases and windows stay empty.
 DecoderConfig read_decoder(const ConfigReader& config, const DecoderDefaults& defaults);
+// The same but for rope, where types read it in their own way.
+DecoderConfig read_decoder_without_rope(const ConfigReader& config, const DecoderDefaults& defaults);
 
 // The same window in every layer; absent: none.
 void set_window(DecoderConfig& config, std::optional<std::int64_t> window);
-// The window in the layers whose entry of "layer_types" is "sliding_attention". Without that key, `otherwise` gives each layer's kind.
+// Whether each layer's entry of "layer_types" is "sliding_attention" rather than "full_attention". Without that key: `otherwise`.
 // Error invalid_argument for another length than the number of layers, unsupported for another kind of layer.
+std::vector<bool> sliding_layers(const DecoderConfig& config, const ConfigReader& reader, const std::vector<bool>& otherwise);
+// The usual pattern of kinds: false for every period-th layer, true for those before it.
+std::vector<bool> all_but_every(std::int64_t period, std::int64_t layers);
+// The window in the sliding layers. Errors as above, and invalid_argument when there is such a layer and no window.
 void set_window_by_layer(DecoderConfig& config, const ConfigReader& reader, std::optional<std::int64_t> window, const std::vector<bool>& otherwise);
+// Layers where `sliding` is set turn as `in_sliding` says, the others as `in_full`.
+void set_rope_by_kind(LayeredConfig& config, const std::vector<bool>& sliding, const RopeConfig& in_full, const RopeConfig& in_sliding);
 // Qwen's rule: with "use_sliding_window" the window holds in layers from "max_window_layers" on, unless "layer_types" says otherwise.
 void set_window_above(DecoderConfig& config, const ConfigReader& reader);
 

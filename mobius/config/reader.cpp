@@ -74,6 +74,11 @@ double ConfigReader::positive(std::string_view key, double otherwise) const {
   return v;
 }
 
+std::optional<double> ConfigReader::nullable_positive(std::string_view key, std::optional<double> otherwise) const {
+  if (find(key)) return positive(key, 0);
+  return json_.find(key) ? std::nullopt : otherwise;
+}
+
 bool ConfigReader::boolean(std::string_view key, bool otherwise) const {
   const auto* v = find(key);
   if (!v) return otherwise;

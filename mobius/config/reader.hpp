@@ -38,6 +38,8 @@ class ConfigReader {
   std::int64_t integer(std::string_view key, std::int64_t otherwise) const;
   double number(std::string_view key, double otherwise) const;  // finite
   double positive(std::string_view key, double otherwise) const;
+  // A number above 0. Absent: `otherwise`; an explicit null: nothing.
+  std::optional<double> nullable_positive(std::string_view key, std::optional<double> otherwise) const;
   bool boolean(std::string_view key, bool otherwise) const;
   std::string text(std::string_view key, std::string_view otherwise) const;
   std::vector<double> numbers(std::string_view key) const;  // empty when absent

@@ -139,6 +139,24 @@ RopeConfig read_rope(const ConfigReader& config, const RopeShape& shape, const R
   return rope;
 }
 
+RopeConfig read_rope_of_kind(const ConfigReader& config, std::string_view kind, const RopeShape& shape, RopeDefaults defaults, std::string_view older_theta) {
+  Json keys(Json::Object{});
+  if (const auto* all = config.find("rope_parameters")) {
+    if (!all->is_object()) config.refuse("rope_parameters", all->kind(), "an object");
+    for (const auto& [name, value] : all->as_object())
+      if (!value.is_object() && !value.is_null())
+        fail(ErrorKind::unsupported, "{}: rope_parameters is flat ('{}', ...); this model type has one object per kind of layer", config.where(), name);
+    if (const auto* own = all->find(kind); own && own->is_object()) keys = *own;
+  }
+  const auto* scaling = config.find("rope_scaling");
+  if (scaling && !scaling->is_object()) config.refuse("rope_scaling", scaling->kind(), "an object");
+  if (scaling && kind == "full_attention")
+    for (const auto& [key, value] : scaling->as_object()) keys.set(key, value);
+  if (!older_theta.empty()) defaults.theta = config.positive(older_theta, defaults.theta);
+  const ConfigReader own(Json(Json::Object{{"rope_parameters", std::move(keys)}}), config.where() + " (" + std::string(kind) + ")");
+  return read_rope(own, shape, defaults);
+}
+
 // ── frequencies ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 namespace {

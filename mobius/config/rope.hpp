@@ -25,6 +25,7 @@ struct RopeConfig {
   std::int64_t rotary_dim = 0;               // even; at most the head size
   std::int64_t max_position_embeddings = 0;  // rows of a table
   bool interleaved = false;                  // pairs are (0, 1), (2, 3), ... instead of (0, d/2), (1, d/2 + 1), ...
+  bool clockwise = false;                    // pairs turn by the negative of the angle
   double factor = 1;
   double attention_factor = 1;                              // cos and sin are multiplied by it
   std::int64_t original_max_position_embeddings = 0;        // yarn, longrope, llama3
@@ -54,6 +55,11 @@ struct RopeShape {
 
 // `layer_type`: for configs whose rope_parameters are nested by layer type ("full_attention", ...); ignored for flat ones.
 RopeConfig read_rope(const ConfigReader& config, const RopeShape& shape, const RopeDefaults& defaults, std::string_view layer_type = {});
+
+// For types whose kinds of layer turn differently ("full_attention", "sliding_attention"): the parameters are those of `kind` in
+// rope_parameters. In older files rope_scaling holds in full attention alone, and `older_theta` names the top-level key with this kind's θ.
+RopeConfig read_rope_of_kind(const ConfigReader& config, std::string_view kind, const RopeShape& shape, RopeDefaults defaults,
+                             std::string_view older_theta = {});
 
 // The object that holds the rope keys: rope_parameters or rope_scaling; an empty object when neither is there.
 Json rope_parameters(const ConfigReader& config);

@@ -27,25 +27,7 @@ struct Attention : Module<Attention, DecoderConfig> {
   }
 };
 
-struct MLP : Module<MLP, DecoderConfig> {
-  using Module::Module;
-
-  Parameter gate_up_proj{scope / "gate_up_proj" / "weight", {2 * cfg.intermediate_size, cfg.hidden_size}};
-  Linear gate_proj = part("gate_proj", 0);
-  Linear up_proj = part("up_proj", cfg.intermediate_size);
-  Linear down_proj{scope / "down_proj", cfg.intermediate_size, cfg.hidden_size};
-
-  Tensor forward(Tensor x) const {
-    const auto gate = nn::activation(cfg.hidden_act, gate_proj(x));
-    return down_proj(gate * up_proj(x));
-  }
-
-  Linear part(std::string_view name, std::int64_t first) const {
-    return {scope / name, gate_up_proj.rows((scope / name / "weight").path(), first, first + cfg.intermediate_size)};
-  }
-};
-
-using Phi3 = CausalLM<PreNormLayer<Attention, MLP>>;
+using Phi3 = CausalLM<PreNormLayer<Attention, PackedGatedMLP>>;
 
 DecoderConfig config(const ConfigReader& r) {
   auto c = read_decoder(

@@ -5,25 +5,7 @@
 namespace mobius::models {
 namespace qwen3 {
 
-struct Attention : Module<Attention, DecoderConfig> {
-  std::int64_t layer;
-  Attention(Scope s, const DecoderConfig& c, std::int64_t layer_index) : Module(std::move(s), c), layer(layer_index) {}
-
-  Linear q_proj{scope / "q_proj", cfg.hidden_size, cfg.q_size(), cfg.qkv_bias};
-  Linear k_proj{scope / "k_proj", cfg.hidden_size, cfg.kv_size(), cfg.qkv_bias};
-  Linear v_proj{scope / "v_proj", cfg.hidden_size, cfg.kv_size(), cfg.qkv_bias};
-  Linear o_proj{scope / "o_proj", cfg.q_size(), cfg.hidden_size, cfg.o_bias};
-  RMSNorm q_norm{scope / "q_norm", cfg.head_dim, cfg.rms_norm_eps};
-  RMSNorm k_norm{scope / "k_norm", cfg.head_dim, cfg.rms_norm_eps};
-
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto q = at.rope(per_head(q_norm, q_proj(x), cfg.num_attention_heads), cfg.num_attention_heads, cfg.rope);
-    const auto k = at.rope(per_head(k_norm, k_proj(x), cfg.num_key_value_heads), cfg.num_key_value_heads, cfg.rope);
-    return o_proj(at.attend(q, k, v_proj(x), attention_spec(cfg, layer)));
-  }
-};
-
-using Qwen3 = CausalLM<PreNormLayer<Attention, GatedMLP>>;
+using Qwen3 = CausalLM<PreNormLayer<HeadNormAttention, GatedMLP>>;
 
 DecoderConfig config(const ConfigReader& r) {
   auto c = read_decoder(r, {.vocab_size = 151936, .intermediate_size = 22016, .num_key_value_heads = 32, .head_dim = 128, .max_position_embeddings = 32768});

@@ -31,7 +31,26 @@ Tensor RMSNorm::operator()(Tensor x) const {
   return scoped(x.builder(), scope_.path(), [&] { return rms_norm(x, weight_, {{"epsilon", static_cast<float>(eps_)}}); });
 }
 
+namespace {
+
+// What stands where an operator wants a weight and the model has none; one per width in a graph.
+Parameter ones(ir::DataType dtype, std::int64_t dim) {
+  const std::vector<double> values(static_cast<std::size_t>(dim), 1.0);
+  return {"ones." + std::to_string(dim), ir::make_tensor_of(dtype, {dim}, values)};
+}
+
+}  // namespace
+
+UnweightedRMSNorm::UnweightedRMSNorm(const Scope& scope, std::int64_t dim, double eps) : RMSNorm(scope, ones(scope.dtype(), dim), eps) {}
+
+UnweightedLayerNorm::UnweightedLayerNorm(Scope scope, std::int64_t dim, double eps) : scope_(std::move(scope)), ones_(ones(scope_.dtype(), dim)), eps_(eps) {}
+Tensor UnweightedLayerNorm::operator()(Tensor x) const {
+  return scoped(x.builder(), scope_.path(), [&] { return layer_norm(x, ones_, {}, {{"epsilon", static_cast<float>(eps_)}}); });
+}
+
 Tensor per_head(const RMSNorm& norm, Tensor x, std::int64_t heads) { return reshape(norm(reshape(x, {0, 0, heads, -1})), {0, 0, -1}); }
+
+Tensor softcap(Tensor x, std::optional<double> cap) { return cap ? tanh(x / *cap) * *cap : x; }
 
 namespace {
 

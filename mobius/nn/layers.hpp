@@ -51,8 +51,33 @@ class RMSNorm {
   double eps_;
 };
 
+// x / √(mean(x²) + ε) · (1 + weight): the weight is stored as its distance from one, which is added when it is loaded.
+struct OffsetRMSNorm : RMSNorm {
+  OffsetRMSNorm(const Scope& scope, std::int64_t dim, double eps) : RMSNorm(scope, Parameter(scope / "weight", {dim}).plus(1), eps) {}
+};
+
+// x / √(mean(x²) + ε), without a weight.
+struct UnweightedRMSNorm : RMSNorm {
+  UnweightedRMSNorm(const Scope& scope, std::int64_t dim, double eps);
+};
+
+// (x − mean(x)) / √(var(x) + ε), without weight and bias.
+class UnweightedLayerNorm {
+ public:
+  UnweightedLayerNorm(Scope scope, std::int64_t dim, double eps);
+  Tensor operator()(Tensor x) const;
+
+ private:
+  Scope scope_;
+  Parameter ones_;
+  double eps_;
+};
+
 // Applies `norm` to every head of x: [B, S, heads·dim] is seen as [B, S, heads, dim] and put back.
 Tensor per_head(const RMSNorm& norm, Tensor x, std::int64_t heads);
+
+// cap · tanh(x / cap): x itself near zero, within ±cap everywhere. Without a cap: x.
+Tensor softcap(Tensor x, std::optional<double> cap);
 
 // An activation by its Hugging Face name (transformers' ACT2FN): silu, swish, gelu, gelu_new, gelu_pytorch_tanh, gelu_fast,
 // quick_gelu, relu, relu2, sigmoid, tanh. Error unsupported for others, with the known names.
