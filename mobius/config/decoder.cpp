@@ -76,6 +76,8 @@ std::vector<bool> all_but_every(std::int64_t period, std::int64_t layers) {
   return out;
 }
 
+void set_rope(LayeredConfig& config, const RopeConfig& rope) { config.rope_by_layer.assign(static_cast<std::size_t>(config.num_hidden_layers), rope); }
+
 void set_rope_by_kind(LayeredConfig& config, const std::vector<bool>& sliding, const RopeConfig& in_full, const RopeConfig& in_sliding) {
   for (const bool s : sliding) config.rope_by_layer.emplace_back(s ? in_sliding : in_full);
 }

@@ -64,6 +64,8 @@ std::vector<bool> sliding_layers(const DecoderConfig& config, const ConfigReader
 std::vector<bool> all_but_every(std::int64_t period, std::int64_t layers);
 // The window in the sliding layers. Errors as above, and invalid_argument when there is such a layer and no window.
 void set_window_by_layer(DecoderConfig& config, const ConfigReader& reader, std::optional<std::int64_t> window, const std::vector<bool>& otherwise);
+// All layers turn as `rope` says.
+void set_rope(LayeredConfig& config, const RopeConfig& rope);
 // Layers where `sliding` is set turn as `in_sliding` says, the others as `in_full`.
 void set_rope_by_kind(LayeredConfig& config, const std::vector<bool>& sliding, const RopeConfig& in_full, const RopeConfig& in_sliding);
 // Qwen's rule: with "use_sliding_window" the window holds in layers from "max_window_layers" on, unless "layer_types" says otherwise.

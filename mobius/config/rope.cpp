@@ -125,8 +125,16 @@ RopeConfig read_rope(const ConfigReader& config, const RopeShape& shape, const R
   rope.original_max_position_embeddings = outside ? *outside : r.size("original_max_position_embeddings", shape.max_position_embeddings);
   switch (rope.type) {
     case RopeType::standard: rope.original_max_position_embeddings = 0; break;
-    case RopeType::linear:
     case RopeType::dynamic:
+      if (defaults.fixed_alpha && r.number("alpha", 0) != 0) {
+        const auto d = static_cast<double>(shape.head_dim);
+        rope.theta *= std::pow(r.positive("alpha", 1), d / (d - 2));
+        rope.type = RopeType::standard;
+        rope.original_max_position_embeddings = 0;
+        break;
+      }
+      [[fallthrough]];
+    case RopeType::linear:
       if (!r.has("factor")) fail(ErrorKind::not_found, "{}: factor is missing", r.where());
       rope.factor = r.positive("factor", 1);
       rope.original_max_position_embeddings = 0;

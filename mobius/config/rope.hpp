@@ -45,6 +45,8 @@ struct RopeDefaults {
   bool interleaved = false;
   // Set: the type has this key of its own at the top level; it then wins over the one among the rope keys.
   std::optional<std::int64_t> original_max_position_embeddings = {};
+  // Set: with a key "alpha", dynamic isn't dynamic: θ' = θ · alpha^(d / (d − 2)), whatever the length.
+  bool fixed_alpha = false;
   std::vector<std::pair<std::string, std::string>> type_aliases = {};  // older spelling -> rope type
 };
 

@@ -27,7 +27,7 @@ LayeredConfig config(const ConfigReader& r) {
   LayeredConfig c{windowed ? read_decoder_without_rope(r, defaults) : read_decoder(r, defaults), {}};
   c.qkv_bias = c.o_bias = r.boolean("attention_bias", false);
   if (!windowed) {
-    c.rope_by_layer.assign(static_cast<std::size_t>(c.num_hidden_layers), c.rope);
+    set_rope(c, c.rope);
     return c;
   }
   const auto sliding = sliding_layers(c, r, all_but_every(4, c.num_hidden_layers));

@@ -1,0 +1,42 @@
+// EXAONE 4 (arXiv 2507.11407): normalises what attention and MLP give, and the heads; where some layers have a sliding window, the others
+// have no positions.
+#include "mobius/base/error.hpp"
+#include "mobius/components/decoder.hpp"
+#include "mobius/models/family.hpp"
+
+namespace mobius::models {
+namespace exaone4 {
+
+struct Attention : AttentionProjections<Attention, LayeredConfig> {
+  using AttentionProjections::AttentionProjections;
+
+  RMSNorm q_norm{scope / "q_norm", cfg.head_dim, cfg.rms_norm_eps};
+  RMSNorm k_norm{scope / "k_norm", cfg.head_dim, cfg.rms_norm_eps};
+
+  Tensor forward(Tensor x, Decode& at) const {
+    const auto q = at.rope(per_head(q_norm, q_proj(x), cfg.num_attention_heads), cfg.num_attention_heads, cfg.rope_of(layer));
+    const auto k = at.rope(per_head(k_norm, k_proj(x), cfg.num_key_value_heads), cfg.num_key_value_heads, cfg.rope_of(layer));
+    return o_proj(at.attend(q, k, v_proj(x), attention_spec(cfg, layer)));
+  }
+};
+
+using Exaone4 = CausalLM<PostNormLayer<Attention, GatedMLP, LayeredConfig>, LayeredConfig>;
+
+LayeredConfig config(const ConfigReader& r) {
+  LayeredConfig c{read_decoder(r, {.vocab_size = 102400, .intermediate_size = 16384, .num_key_value_heads = 32, .rms_norm_eps = 1e-5}), {}};
+  const auto window = r.nullable_size("sliding_window", 4096);
+  // Files that spell the pattern as text ("LLLG"), or have no window, have to list the layers, as the definition asks for too.
+  const bool listed = r.has("layer_types");
+  if (!listed && !window) fail(ErrorKind::not_found, "{}: layer_types is missing, and sliding_window is null", r.where());
+  const auto period = listed ? 1 : r.size("sliding_window_pattern", 4);
+  const auto sliding = sliding_layers(c, r, all_but_every(period, c.num_hidden_layers));
+  set_window_by_layer(c, r, window, sliding);
+  for (const bool slides : sliding) c.rope_by_layer.push_back(slides || !window ? std::optional(c.rope) : std::nullopt);
+  return c;
+}
+
+}  // namespace exaone4
+
+Family family_exaone4() { return {.types = {"exaone4"}, .build = causal_lm_of<exaone4::Exaone4>(exaone4::config)}; }
+
+}  // namespace mobius::models

@@ -1,0 +1,64 @@
+// nanochat (Karpathy): a small Llama without any norm weights, which also normalises the embedding, and the heads behind rope; rope turns
+// the other way, the MLP is down(relu(up(x))²), and logits are capped.
+#include "mobius/components/decoder.hpp"
+#include "mobius/models/family.hpp"
+
+namespace mobius::models {
+namespace nanochat {
+
+struct Config : DecoderConfig {
+  std::optional<double> logits_softcap;
+};
+
+struct Attention : AttentionProjections<Attention> {
+  using AttentionProjections::AttentionProjections;
+
+  nn::UnweightedRMSNorm q_norm{scope / "q_norm", cfg.head_dim, cfg.rms_norm_eps};
+  nn::UnweightedRMSNorm k_norm{scope / "k_norm", cfg.head_dim, cfg.rms_norm_eps};
+
+  Tensor forward(Tensor x, Decode& at) const {
+    const auto q = per_head(q_norm, at.rope(q_proj(x), cfg.num_attention_heads, cfg.rope), cfg.num_attention_heads);
+    const auto k = per_head(k_norm, at.rope(k_proj(x), cfg.num_key_value_heads, cfg.rope), cfg.num_key_value_heads);
+    return o_proj(at.attend(q, k, v_proj(x), attention_spec(cfg, layer)));
+  }
+};
+
+struct MLP : Module<MLP, DecoderConfig> {
+  using Module::Module;
+
+  Linear fc1{scope / "fc1", cfg.hidden_size, cfg.intermediate_size};
+  Linear fc2{scope / "fc2", cfg.intermediate_size, cfg.hidden_size};
+
+  Tensor forward(Tensor x) const { return fc2(nn::activation(cfg.hidden_act, fc1(x))); }
+};
+
+using Layer = PreNormLayer<Attention, MLP, DecoderConfig, nn::UnweightedRMSNorm>;
+
+struct NanoChat : Module<NanoChat, Config> {
+  using Module::Module;
+
+  DecoderStack<Layer, DecoderConfig, nn::UnweightedRMSNorm> model{scope / "model", cfg, scope / "lm_head"};
+  Linear lm_head = model.make_head();
+
+  Tensor forward(Tensor input_ids, Decode& at) const {
+    const auto x = model.norm(model.embed_tokens(input_ids));
+    return nn::softcap(lm_head(model(x, at)), cfg.logits_softcap);
+  }
+};
+
+Config config(const ConfigReader& r) {
+  Config c{
+      read_decoder(
+          r, {.vocab_size = 50304, .hidden_size = 768, .intermediate_size = 8192, .num_hidden_layers = 12, .num_attention_heads = 6, .hidden_act = "relu2"}),
+      {}};
+  c.rope.clockwise = true;
+  c.qkv_bias = c.o_bias = r.boolean("attention_bias", false);
+  c.logits_softcap = r.nullable_positive("final_logit_softcapping", 15);
+  return c;
+}
+
+}  // namespace nanochat
+
+Family family_nanochat() { return {.types = {"nanochat"}, .build = causal_lm_of<nanochat::NanoChat>(nanochat::config)}; }
+
+}  // namespace mobius::models
