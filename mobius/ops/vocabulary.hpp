@@ -199,6 +199,23 @@ T gather(T a, Arg<T> indices, std::int64_t axis = 0) {
   return ops::one<T>({"", "Gather"}, {a, indices}, {{"axis", axis}});
 }
 template <Expr T>
+T gather_elements(T a, Arg<T> indices, std::int64_t axis) {
+  return ops::one<T>({"", "GatherElements"}, {a, indices}, {{"axis", axis}});
+}
+template <Expr T>
+T scatter_elements(T a, Arg<T> indices, Arg<T> updates, std::int64_t axis) {
+  return ops::one<T>({"", "ScatterElements"}, {a, indices, updates}, {{"axis", axis}});
+}
+template <Expr T>
+T nonzero(T a) {
+  return ops::one<T>({"", "NonZero"}, {a});
+}  // [rank, n]
+// The k largest along an axis, sorted, and where they are (int64).
+template <Expr T>
+std::array<T, 2> topk(T a, Arg<T> k, std::int64_t axis) {
+  return ops::many<2, T>({"", "TopK"}, {a, k}, {{"axis", axis}});
+}
+template <Expr T>
 T slice(T a, Arg<T> starts, Arg<T> ends, Arg<T> axes) {
   return ops::one<T>({"", "Slice"}, {a, starts, ends, axes});
 }

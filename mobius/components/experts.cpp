@@ -1,0 +1,129 @@
+// Routers, and experts as stacks of matrices.
+#include "mobius/components/experts.hpp"
+
+#include "mobius/nn/module.hpp"
+
+namespace mobius {
+
+using ir::DataType;
+using nn::scoped;
+
+// ── routers ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+Tensor in_float32(Tensor x) { return x.dtype() == DataType::float32 ? x : cast(x, DataType::float32); }
+
+Routing choose(Tensor scores, std::int64_t k) {
+  const auto [weights, experts] = topk(scores, {k}, -1);
+  return {weights, experts};
+}
+
+Routing choose_by(Tensor preference, Tensor scores, std::int64_t k) {
+  const auto experts = topk(preference, {k}, -1)[1];
+  return {gather_elements(scores, experts, 1), experts};
+}
+
+Routing normalised(Routing r, double epsilon) {
+  const auto sum = reduce_sum(r.weights, {-1});
+  return {r.weights / (epsilon == 0 ? sum : sum + epsilon), r.experts};
+}
+
+Routing softened(Routing r) { return {softmax(r.weights, -1), r.experts}; }
+
+Routing scaled(Routing r, double factor) { return factor == 1 ? r : Routing{r.weights * factor, r.experts}; }
+
+Tensor within_groups(Tensor preference, const GroupLimit& limit) {
+  if (limit.groups == limit.kept) return preference;
+  const auto size = limit.experts / limit.groups;
+  const auto by_group = reshape(preference, {0, limit.groups, size});
+  const auto worth = limit.counted == 1 ? reduce_max(by_group, {2}, 0) : reduce_sum(topk(by_group, {limit.counted}, -1)[0], {2}, 0);
+  const auto best = topk(worth, {limit.kept}, -1)[1];  // [tokens, kept]
+  const auto none = expand(preference.constant({0}), shape(worth)), ones = expand(preference.constant({1}), shape(best));
+  const auto kept = cast(unsqueeze(scatter_elements(none, best, ones, 1), {2}), DataType::boolean);
+  return reshape(where(kept, by_group, limit.outside), {0, limit.experts});
+}
+
+// ── weights ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+Parameter stack_experts(const Scope& at, std::int64_t experts, std::string_view name, std::int64_t out, std::int64_t in) {
+  std::vector<ir::TensorPtr> each;
+  each.reserve(static_cast<std::size_t>(experts));
+  for (std::int64_t e = 0; e < experts; ++e) each.push_back(ir::transpose(Parameter(at / e / name / "weight", {out, in}).data(), {1, 0}));
+  return {(at / name / "weight").path(), ir::stack(each)};
+}
+
+Parameter turned(const Parameter& w, std::string name) { return {std::move(name), ir::transpose(w.data(), {0, 2, 1})}; }
+
+Parameter turned_rows(const Parameter& w, std::string name, std::int64_t begin, std::int64_t end) {
+  return {std::move(name), ir::transpose(ir::slice(w.data(), 1, begin, end), {0, 2, 1})};
+}
+
+// ── experts ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+namespace {
+
+struct Places {
+  Tensor used, choice, place;
+};
+
+// Where each of the tokens · k choices goes. All in integers: the order of tokens within an expert is that of the batch, so the result doesn't depend
+// on how a runtime sorts.
+Places places_of(Tensor experts, std::int64_t num_experts) {
+  const auto ones = expand(experts.constant({1}), shape(experts));                                                       // [tokens, k]
+  const auto none = expand(experts.constant({0}), concat<Tensor>({shape(experts, 0, 1), std::vector{num_experts}}, 0));  // [tokens, experts]
+  const auto order = cumsum(scatter_elements(none, experts, ones, 1), 0);  // the how-manieth of its expert's tokens one is, from 1
+  const auto load = reduce_max(order, {0}, 0);                             // [experts]: tokens of each
+  const auto used = squeeze(nonzero(load), {0});
+  const auto capacity = reduce_max(load, {0});                     // [1]
+  const auto rank = cumsum(minimum(load, 1), 0);                   // among those in use, from 1
+  const auto places = order + (rank * capacity - (capacity + 1));  // [tokens, experts]
+  const auto place = gather_elements(places, experts, 1);
+
+  const auto number = cumsum(reshape(ones, {-1}), 0) - 1;  // of each choice
+  const auto first = expand(experts.constant({0}), shape(used) * capacity);
+  const auto choice = scatter_elements(first, reshape(place, {-1}), number, 0);
+  return {used, reshape(choice, concat<Tensor>({std::vector<std::int64_t>{-1}, capacity}, 0)), place};
+}
+
+}  // namespace
+
+Dispatch::Dispatch(Routing routing, std::int64_t num_experts)
+    : routing_(routing), k_(routing.experts.dim(1).value()), used_(routing.experts), choice_(routing.experts), place_(routing.experts) {
+  const auto places = places_of(routing.experts, num_experts);
+  used_ = places.used;
+  choice_ = places.choice;
+  place_ = places.place;
+}
+
+Tensor Dispatch::group(Tensor tokens) const { return gather(tokens, k_ == 1 ? choice_ : choice_ / k_); }
+
+Tensor Dispatch::group_choices(Tensor choices) const { return gather(reshape(choices, {-1, choices.dim(2).value()}), choice_); }
+
+Tensor Dispatch::linear(Tensor grouped, const Parameter& w, const std::optional<Parameter>& bias) const {
+  const auto y = matmul(grouped, gather(grouped.with(w), used_));
+  return bias ? y + unsqueeze(gather(grouped.with(*bias), used_), {1}) : y;
+}
+
+Tensor Dispatch::choices(Tensor grouped) const { return gather(reshape(grouped, {-1, grouped.dim(2).value()}), place_); }
+
+Tensor Dispatch::combine(Tensor choices) const {
+  const auto weights = routing_.weights.dtype() == choices.dtype() ? routing_.weights : cast(routing_.weights, choices.dtype());
+  return squeeze(matmul(unsqueeze(weights, {1}), choices), {1});
+}
+
+GatedExperts::GatedExperts(const Scope& at, const ExpertSizes& s, std::string activation, const ExpertNames& names)
+    : GatedExperts(at, s.experts, std::move(activation), stack_experts(at, s.experts, names.gate, s.inner, s.hidden),
+                   stack_experts(at, s.experts, names.up, s.inner, s.hidden), stack_experts(at, s.experts, names.down, s.hidden, s.inner)) {}
+
+GatedExperts::GatedExperts(Scope at, std::int64_t experts, std::string activation, Parameter gate, Parameter up, Parameter down)
+    : scope_(std::move(at)), experts_(experts), activation_(std::move(activation)), gate_(std::move(gate)), up_(std::move(up)), down_(std::move(down)) {}
+
+Tensor GatedExperts::operator()(Tensor tokens, const Routing& routing) const {
+  return scoped(tokens.builder(), scope_.path(), [&] {
+    const Dispatch to(routing, experts_);
+    const auto x = to.group(tokens);
+    const auto gate = nn::activation(activation_, to.linear(x, gate_));
+    return to.combine(to.choices(to.linear(gate * to.linear(x, up_), down_)));
+  });
+}
+
+}  // namespace mobius

@@ -1,0 +1,30 @@
+// Which layers have experts.
+#include "mobius/components/moe_layer.hpp"
+
+#include <algorithm>
+
+#include "mobius/base/error.hpp"
+
+namespace mobius {
+
+void check_experts(const MoeConfig& c, const ConfigReader& r) {
+  if (c.experts_per_token > c.num_experts)
+    fail(ErrorKind::invalid_argument, "{}: {} experts per token, but there are {}", r.where(), c.experts_per_token, c.num_experts);
+}
+
+std::vector<bool> sparse_from(std::int64_t first, std::int64_t layers) {
+  std::vector<bool> out(static_cast<std::size_t>(layers));
+  for (std::int64_t i = 0; i < layers; ++i) out[static_cast<std::size_t>(i)] = i >= first;
+  return out;
+}
+
+std::vector<bool> sparse_by_step(const ConfigReader& r, std::int64_t layers) {
+  const auto step = r.size("decoder_sparse_step", 1);
+  const auto dense = r.numbers("mlp_only_layers");
+  std::vector<bool> out(static_cast<std::size_t>(layers));
+  for (std::int64_t i = 0; i < layers; ++i)
+    out[static_cast<std::size_t>(i)] = (i + 1) % step == 0 && std::ranges::find(dense, static_cast<double>(i)) == dense.end();
+  return out;
+}
+
+}  // namespace mobius

@@ -1,0 +1,92 @@
+// Decoder layers some of which have experts in place of the MLP.
+//
+//   struct SparseMLP : Module<SparseMLP, MoeConfig> { ... };
+//   using Qwen3Moe = CausalLM<MoeLayer<Attention, SparseMLP>, MoeConfig>;
+#pragma once
+#include <variant>
+#include <vector>
+
+#include "mobius/components/decoder.hpp"
+#include "mobius/components/experts.hpp"
+
+namespace mobius {
+
+struct MoeConfig : DecoderConfig {
+  std::int64_t num_experts = 0, experts_per_token = 0;
+  std::int64_t expert_size = 0;  // the width of an expert
+  std::int64_t shared_size = 0;  // the width of the expert that every token goes to; 0: there is none
+  bool normalise = false;        // the chosen experts' weights sum to 1
+  double routed_scale = 1;
+  std::vector<bool> sparse = {};  // one per layer: experts, else an MLP
+
+  ExpertSizes expert_sizes() const { return {.experts = num_experts, .hidden = hidden_size, .inner = expert_size}; }
+};
+
+// Errors: invalid_argument for more experts per token than there are.
+void check_experts(const MoeConfig& config, const ConfigReader& reader);
+
+// Which layers have experts: from layer `first` on; or, as Qwen has it, each "decoder_sparse_step"-th but those in "mlp_only_layers".
+std::vector<bool> sparse_from(std::int64_t first, std::int64_t layers);
+std::vector<bool> sparse_by_step(const ConfigReader& reader, std::int64_t layers);
+
+// A gated MLP of a width of its own: an expert that all tokens share.
+struct SharedExpert : Module<SharedExpert, DecoderConfig> {
+  std::int64_t width;
+  SharedExpert(Scope s, const DecoderConfig& c, std::int64_t inner) : Module(std::move(s), c), width(inner) {}
+
+  Linear gate_proj{scope / "gate_proj", cfg.hidden_size, width, cfg.mlp_bias};
+  Linear up_proj{scope / "up_proj", cfg.hidden_size, width, cfg.mlp_bias};
+  Linear down_proj{scope / "down_proj", width, cfg.hidden_size, cfg.mlp_bias};
+
+  Tensor forward(Tensor x) const {
+    const auto gate = nn::activation(cfg.hidden_act, gate_proj(x));
+    return down_proj(gate * up_proj(x));
+  }
+};
+
+// Experts see tokens, whatever sequence these are of: f [tokens, hidden] -> [tokens, hidden], applied to x [B, S, hidden].
+template <class F>
+Tensor over_tokens(Tensor x, std::int64_t hidden, F&& f) {
+  return reshape(f(reshape(x, {-1, hidden})), shape(x));
+}
+
+// MLP where `sparse` says no.
+template <class Sparse, class Dense = GatedMLP>
+struct DenseOrSparse {
+  std::variant<Dense, Sparse> part;
+
+  template <class Config>
+  DenseOrSparse(const Scope& s, const Config& c, std::int64_t layer) : part(make(s, c, layer)) {}
+
+  Tensor operator()(Tensor x) const {
+    return std::visit([&](const auto& p) { return p(x); }, part);
+  }
+
+ private:
+  template <class Config>
+  static std::variant<Dense, Sparse> make(const Scope& s, const Config& c, std::int64_t layer) {
+    if (c.sparse[static_cast<std::size_t>(layer)]) return Sparse(s, c);
+    return Dense(s, c);
+  }
+};
+
+// h = x + Attention(RMSNorm(x));   y = h + MLP or experts(RMSNorm(h))
+template <class Attention, class Sparse, class Config = MoeConfig>
+struct MoeLayer : Module<MoeLayer<Attention, Sparse, Config>, Config> {
+  using Base = Module<MoeLayer, Config>;
+  using Base::cfg, Base::scope;
+  std::int64_t layer;
+  MoeLayer(Scope s, const Config& c, std::int64_t layer_index) : Base(std::move(s), c), layer(layer_index) {}
+
+  RMSNorm input_layernorm{scope / "input_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
+  Attention self_attn{scope / "self_attn", cfg, layer};
+  RMSNorm post_attention_layernorm{scope / "post_attention_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
+  DenseOrSparse<Sparse> mlp{scope / "mlp", cfg, layer};
+
+  Tensor forward(Tensor x, Decode& at) const {
+    const auto h = x + self_attn(input_layernorm(x), at);
+    return h + mlp(post_attention_layernorm(h));
+  }
+};
+
+}  // namespace mobius

@@ -1,0 +1,54 @@
+// Mixtral (arXiv 2401.04088): Mistral whose MLP is the weighted sum of the two best of eight:  y = Σ softmax(top2(x·Wg))ᵢ · SwiGLUᵢ(x)
+#include "mobius/components/moe_layer.hpp"
+#include "mobius/models/family.hpp"
+
+namespace mobius::models {
+namespace mixtral {
+
+struct SparseMLP : Module<SparseMLP, MoeConfig> {
+  using Module::Module;
+
+  Linear gate{scope / "gate", cfg.hidden_size, cfg.num_experts};
+  GatedExperts experts{scope / "experts", cfg.expert_sizes(), cfg.hidden_act, {.gate = "w1", .up = "w3", .down = "w2"}};
+
+  Tensor forward(Tensor x) const {
+    return over_tokens(x, cfg.hidden_size, [&](Tensor tokens) {
+      const auto scores = softmax(in_float32(gate(tokens)), -1);
+      return experts(tokens, normalised(choose(scores, cfg.experts_per_token)));
+    });
+  }
+};
+
+struct Layer : Module<Layer, MoeConfig> {
+  std::int64_t layer;
+  Layer(Scope s, const MoeConfig& c, std::int64_t layer_index) : Module(std::move(s), c), layer(layer_index) {}
+
+  RMSNorm input_layernorm{scope / "input_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
+  SelfAttention self_attn{scope / "self_attn", cfg, layer};
+  RMSNorm post_attention_layernorm{scope / "post_attention_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
+  SparseMLP block_sparse_moe{scope / "block_sparse_moe", cfg};
+
+  Tensor forward(Tensor x, Decode& at) const {
+    const auto h = x + self_attn(input_layernorm(x), at);
+    return h + block_sparse_moe(post_attention_layernorm(h));
+  }
+};
+
+using Mixtral = CausalLM<Layer, MoeConfig>;
+
+MoeConfig config(const ConfigReader& r) {
+  MoeConfig c{
+      read_decoder(r, {.intermediate_size = 14336, .num_key_value_heads = 8, .max_position_embeddings = 131072, .rms_norm_eps = 1e-5, .rope = {.theta = 1e6}})};
+  set_window(c, r.optional_size("sliding_window"));
+  c.num_experts = r.size("num_local_experts", r.size("num_experts", 8));
+  c.experts_per_token = r.size("num_experts_per_tok", 2);
+  c.expert_size = c.intermediate_size;
+  check_experts(c, r);
+  return c;
+}
+
+}  // namespace mixtral
+
+Family family_mixtral() { return {.types = {"mixtral"}, .ignorable = {"*.rotary_emb.inv_freq"}, .build = causal_lm_of<mixtral::Mixtral>(mixtral::config)}; }
+
+}  // namespace mobius::models
