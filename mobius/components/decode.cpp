@@ -29,7 +29,8 @@ Tensor Decode::attend(Tensor q, Tensor k, Tensor v, const AttentionSpec& spec) {
   if (spec.scale && std::abs(*spec.scale * std::sqrt(static_cast<double>(spec.head_dim)) - 1) > 1e-6) attributes["scale"] = static_cast<float>(*spec.scale);
   if (spec.softcap != 0) attributes["softcap"] = static_cast<float>(spec.softcap);
 
-  const auto [y, key, value] = attention(q, k, v, mask(spec.window), past_key, past_value, std::move(attributes));
+  const auto visible = spec.bias ? mask(spec.window, *spec.bias) : mask(spec.window);
+  const auto [y, key, value] = attention(q, k, v, visible, past_key, past_value, std::move(attributes));
   presents_.push_back({key, value});
   return y;
 }
@@ -72,6 +73,17 @@ Tensor Decode::mask(std::optional<std::int64_t> window) {
   });
   masks_.push_back({window, visible});
   return visible;
+}
+
+// The lowest number rather than −∞, so that no runtime makes NaN of it. For bfloat16 too.
+Tensor Decode::mask(std::optional<std::int64_t> window, Tensor bias) {
+  for (const auto& b : biased_)
+    if (b.window == window && b.bias == bias.value()) return b.mask;
+  const auto visible = mask(window);
+  const double lowest = bias.dtype() == DataType::float16 ? -65504.0 : -3.3895313892515355e38;
+  const auto made = scoped(bias.builder(), "attention_mask", [&] { return where(visible, bias, lowest); });
+  biased_.push_back({window, bias.value(), made});
+  return made;
 }
 
 // ── rotary positions ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -26,6 +26,7 @@ struct AttentionSpec {
   std::optional<std::int64_t> window = {};  // tokens a query sees, itself included; absent: all before it
   std::optional<double> scale = {};         // absent: 1/√head_dim
   double softcap = 0;                       // softcap · tanh(score / softcap); 0: none
+  std::optional<Tensor> bias = {};          // [B or 1, heads or 1, S, P + S], added to the scores: ALiBi and its like
 };
 
 class Decode {
@@ -47,6 +48,14 @@ class Decode {
   // bool [B, 1, S, P + S]: what each query sees. Distances count tokens, not cache slots, so both paddings are right.
   Tensor mask(std::optional<std::int64_t> window);
 
+  // The same with a bias: its numbers where a query sees the key, the lowest number elsewhere.
+  Tensor mask(std::optional<std::int64_t> window, Tensor bias);
+
+  // int64 [B, 1, 1, P + S] and [B, 1, S, 1]: how many tokens there are up to and including this one, so that the distance of a key is
+  // query − key whatever the padding. A key that is padding has a number beyond all tokens'.
+  Tensor key_ordinals() { return ordinals().key; }
+  Tensor query_ordinals() { return ordinals().query; }
+
   // Declares the caches' new values as graph outputs: present.{i}.key, present.{i}.value.
   void output_caches();
 
@@ -65,6 +74,11 @@ class Decode {
     std::optional<std::int64_t> window;
     Tensor visible;
   };
+  struct Biased {
+    std::optional<std::int64_t> window;
+    const ir::Value* bias;
+    Tensor mask;
+  };
   struct Ordinals {
     Tensor key, query;  // [B, 1, 1, T], [B, 1, S, 1]: how many tokens up to and including this one
   };
@@ -77,6 +91,7 @@ class Decode {
   Tensor input_ids_, attention_mask_, position_ids_;
   std::optional<Ordinals> ordinals_;
   std::vector<Mask> masks_;
+  std::vector<Biased> biased_;
   std::vector<Rotary> rotaries_;
   std::vector<Cache> presents_;
 };

@@ -168,5 +168,20 @@ TEST(DecoderConfig, QwensWindowsStartAboveALayer) {
   EXPECT_EQ(c.window(3), 9);
 }
 
+TEST(Decoder, ATypesOwnNamesComeFirstAndCommonOnesAreUnderstood) {
+  const DecoderDefaults defaults{.hidden_size = 8, .num_attention_heads = 2, .own_names = {{"hidden_size", "n_embd"}, {"num_hidden_layers", "n_layer"}}};
+  EXPECT_EQ(read_decoder(reader(R"({"model_type": "x", "n_embd": 16, "hidden_size": 32})"), defaults).hidden_size, 16);
+  EXPECT_EQ(read_decoder(reader(R"({"model_type": "x", "hidden_size": 32, "num_hidden_layers": 3})"), defaults).hidden_size, 32);
+  EXPECT_EQ(read_decoder(reader(R"({"model_type": "x", "hidden_size": 32, "num_hidden_layers": 3})"), defaults).num_hidden_layers, 3);
+  EXPECT_EQ(read_decoder(reader(R"({"model_type": "x"})"), defaults).hidden_size, 8);
+  EXPECT_THAT(error_of([&] { read_decoder(reader(R"({"model_type": "x", "n_embd": -1})"), defaults); }), HasSubstr("n_embd is -1"));
+}
+
+TEST(Decoder, WithoutRopeItsKeysAreNotRead) {
+  const auto json = R"({"model_type": "x", "hidden_size": 6, "num_attention_heads": 2, "rope_scaling": {"rope_type": "unheard of"}})";
+  EXPECT_NO_THROW(read_decoder_without_rope(reader(json), {}));
+  EXPECT_THAT(error_of([&] { read_decoder(reader(json), {}); }), HasSubstr("unheard of"));
+}
+
 }  // namespace
 }  // namespace mobius

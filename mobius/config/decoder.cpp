@@ -10,6 +10,12 @@ namespace {
 constexpr std::int64_t max_layers = 4096;  // far above any published model; a typo must not fill the memory with layers
 }
 
+std::string_view DecoderDefaults::key(const ConfigReader& config, std::string_view common) const {
+  for (const auto& [name, own] : own_names)
+    if (name == common) return config.has(own) || !config.has(common) ? own : common;
+  return common;
+}
+
 DecoderConfig read_decoder(const ConfigReader& r, const DecoderDefaults& d) {
   auto c = read_decoder_without_rope(r, d);
   c.rope = read_rope(r, c.rope_shape(), d.rope);
@@ -17,16 +23,17 @@ DecoderConfig read_decoder(const ConfigReader& r, const DecoderDefaults& d) {
 }
 
 DecoderConfig read_decoder_without_rope(const ConfigReader& r, const DecoderDefaults& d) {
+  const auto size = [&](std::string_view common, std::int64_t otherwise) { return r.size(d.key(r, common), otherwise); };
   DecoderConfig c;
   c.model_type = r.model_type();
   c.dtype = r.dtype();
-  c.vocab_size = r.size("vocab_size", d.vocab_size);
-  c.hidden_size = r.size("hidden_size", d.hidden_size);
-  c.intermediate_size = r.size("intermediate_size", d.intermediate_size);
-  c.num_hidden_layers = r.size("num_hidden_layers", d.num_hidden_layers);
+  c.vocab_size = size("vocab_size", d.vocab_size);
+  c.hidden_size = size("hidden_size", d.hidden_size);
+  c.intermediate_size = size("intermediate_size", d.intermediate_size);
+  c.num_hidden_layers = size("num_hidden_layers", d.num_hidden_layers);
   if (c.num_hidden_layers > max_layers) r.refuse("num_hidden_layers", std::to_string(c.num_hidden_layers), fmt::format("at most {}", max_layers));
-  c.num_attention_heads = r.size("num_attention_heads", d.num_attention_heads);
-  c.num_key_value_heads = r.nullable_size("num_key_value_heads", d.num_key_value_heads).value_or(c.num_attention_heads);
+  c.num_attention_heads = size("num_attention_heads", d.num_attention_heads);
+  c.num_key_value_heads = r.nullable_size(d.key(r, "num_key_value_heads"), d.num_key_value_heads).value_or(c.num_attention_heads);
   const auto head_dim = r.nullable_size("head_dim", d.head_dim);
   if (!head_dim && c.hidden_size % c.num_attention_heads != 0)
     fail(ErrorKind::invalid_argument, "{}: hidden_size {} is not a multiple of num_attention_heads {}", r.where(), c.hidden_size, c.num_attention_heads);
@@ -34,9 +41,9 @@ DecoderConfig read_decoder_without_rope(const ConfigReader& r, const DecoderDefa
   if (c.num_attention_heads % c.num_key_value_heads != 0)
     fail(ErrorKind::invalid_argument, "{}: num_attention_heads {} is not a multiple of num_key_value_heads {}", r.where(), c.num_attention_heads,
          c.num_key_value_heads);
-  c.max_position_embeddings = r.size("max_position_embeddings", d.max_position_embeddings);
-  c.rms_norm_eps = r.positive("rms_norm_eps", d.rms_norm_eps);
-  c.hidden_act = r.text("hidden_act", d.hidden_act);
+  c.max_position_embeddings = size("max_position_embeddings", d.max_position_embeddings);
+  c.rms_norm_eps = r.positive(d.key(r, "rms_norm_eps"), d.rms_norm_eps);
+  c.hidden_act = r.text(d.key(r, "hidden_act"), d.hidden_act);
   c.tie_word_embeddings = r.boolean("tie_word_embeddings", d.tie_word_embeddings);
   return c;
 }

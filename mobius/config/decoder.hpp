@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "mobius/config/rope.hpp"
@@ -22,6 +24,11 @@ struct DecoderDefaults {
   std::string_view hidden_act = "silu";
   bool tie_word_embeddings = false;
   RopeDefaults rope = {};
+  // What the type calls common keys: {{"hidden_size", "n_embd"}, ...}. Its own name comes first, the common one is understood too.
+  std::vector<std::pair<std::string_view, std::string_view>> own_names = {};
+
+  // The name under which the config has this key; the type's own when it has none.
+  std::string_view key(const ConfigReader& config, std::string_view common) const;
 };
 
 struct DecoderConfig {
@@ -29,7 +36,7 @@ struct DecoderConfig {
   ir::DataType dtype = ir::DataType::float32;  // the checkpoint's; the build replaces it by the one it builds in
   std::int64_t vocab_size = 0, hidden_size = 0, intermediate_size = 0, num_hidden_layers = 0;
   std::int64_t num_attention_heads = 0, num_key_value_heads = 0, head_dim = 0, max_position_embeddings = 0;
-  double rms_norm_eps = 1e-6;
+  double rms_norm_eps = 1e-6;  // ε of the norms, whatever their kind
   std::string hidden_act = "silu";
   bool tie_word_embeddings = false;
   bool qkv_bias = false, o_bias = false, mlp_bias = false;  // filled in by the family: each spells its keys in its own way

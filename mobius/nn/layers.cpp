@@ -19,6 +19,18 @@ Tensor Linear::operator()(Tensor x) const {
   });
 }
 
+Conv1D::Conv1D(const Scope& scope, std::int64_t in, std::int64_t out) : Conv1D(scope, {scope / "weight", {in, out}}, {scope / "bias", {out}}) {}
+Conv1D::Conv1D(Scope scope, Parameter weight, Parameter bias) : scope_(std::move(scope)), weight_(std::move(weight)), bias_(std::move(bias)) {}
+
+Tensor Conv1D::operator()(Tensor x) const {
+  return scoped(x.builder(), scope_.path(), [&] { return matmul(x, weight_) + bias_; });
+}
+
+Conv1D Conv1D::part(std::string_view name, std::int64_t begin, std::int64_t end) const {
+  const auto at = scope_ / name;
+  return {at, weight_.columns((at / "weight").path(), begin, end), bias_.rows((at / "bias").path(), begin, end)};
+}
+
 Embedding::Embedding(const Scope& scope, std::int64_t num_embeddings, std::int64_t embedding_dim, std::vector<std::string> other_names)
     : scope_(scope), weight_(scope / "weight", {num_embeddings, embedding_dim}, std::move(other_names)) {}
 Tensor Embedding::operator()(Tensor ids) const {
@@ -34,21 +46,25 @@ Tensor RMSNorm::operator()(Tensor x) const {
 namespace {
 
 // What stands where an operator wants a weight and the model has none; one per width in a graph.
-Parameter ones(ir::DataType dtype, std::int64_t dim) {
-  const std::vector<double> values(static_cast<std::size_t>(dim), 1.0);
-  return {"ones." + std::to_string(dim), ir::make_tensor_of(dtype, {dim}, values)};
-}
+Parameter ones(ir::DataType dtype, std::int64_t dim) { return {"ones." + std::to_string(dim), ir::make_filled(dtype, {dim}, 1)}; }
 
 }  // namespace
 
 UnweightedRMSNorm::UnweightedRMSNorm(const Scope& scope, std::int64_t dim, double eps) : RMSNorm(scope, ones(scope.dtype(), dim), eps) {}
 
-UnweightedLayerNorm::UnweightedLayerNorm(Scope scope, std::int64_t dim, double eps) : scope_(std::move(scope)), ones_(ones(scope_.dtype(), dim)), eps_(eps) {}
-Tensor UnweightedLayerNorm::operator()(Tensor x) const {
-  return scoped(x.builder(), scope_.path(), [&] { return layer_norm(x, ones_, {}, {{"epsilon", static_cast<float>(eps_)}}); });
+LayerNorm::LayerNorm(const Scope& scope, std::int64_t dim, double eps, Affine affine)
+    : LayerNorm(scope, affine == Affine::none ? ones(scope.dtype(), dim) : Parameter(scope / "weight", {dim}),
+                affine == Affine::full ? std::optional(Parameter(scope / "bias", {dim})) : std::nullopt, eps) {}
+LayerNorm::LayerNorm(Scope scope, Parameter weight, std::optional<Parameter> bias, double eps)
+    : scope_(std::move(scope)), weight_(std::move(weight)), bias_(std::move(bias)), eps_(eps) {}
+Tensor LayerNorm::operator()(Tensor x) const {
+  return scoped(x.builder(), scope_.path(), [&] {
+    return layer_norm(x, weight_, bias_ ? Tensor::Arg(*bias_) : Tensor::Arg(), {{"epsilon", static_cast<float>(eps_)}});
+  });
 }
 
 Tensor per_head(const RMSNorm& norm, Tensor x, std::int64_t heads) { return reshape(norm(reshape(x, {0, 0, heads, -1})), {0, 0, -1}); }
+Tensor per_head(const LayerNorm& norm, Tensor x, std::int64_t heads) { return reshape(norm(reshape(x, {0, 0, heads, -1})), {0, 0, -1}); }
 
 Tensor softcap(Tensor x, std::optional<double> cap) { return cap ? tanh(x / *cap) * *cap : x; }
 

@@ -19,11 +19,27 @@ class Linear {
 
   Tensor operator()(Tensor x) const;  // [..., in] -> [..., out]
   const Parameter& weight() const { return weight_; }
+  const std::optional<Parameter>& bias() const { return bias_; }
 
  private:
   Scope scope_;
   Parameter weight_;
   std::optional<Parameter> bias_;
+};
+
+// y = x · W + b with W [in, out], b [out], as stored by GPT and GPT-2.
+class Conv1D {
+ public:
+  Conv1D(const Scope& scope, std::int64_t in, std::int64_t out);
+  Conv1D(Scope scope, Parameter weight, Parameter bias);
+
+  Tensor operator()(Tensor x) const;  // [..., in] -> [..., out]
+  // Of the outputs [begin, end), under another name.
+  Conv1D part(std::string_view name, std::int64_t begin, std::int64_t end) const;
+
+ private:
+  Scope scope_;
+  Parameter weight_, bias_;
 };
 
 // Rows of W [num_embeddings, embedding_dim]. `other_names`: where else the same weight may be stored (a tied head).
@@ -61,20 +77,29 @@ struct UnweightedRMSNorm : RMSNorm {
   UnweightedRMSNorm(const Scope& scope, std::int64_t dim, double eps);
 };
 
-// (x − mean(x)) / √(var(x) + ε), without weight and bias.
-class UnweightedLayerNorm {
+// (x − mean(x)) / √(var(x) + ε) · weight + bias over the last axis (arXiv 1607.06450).
+class LayerNorm {
  public:
-  UnweightedLayerNorm(Scope scope, std::int64_t dim, double eps);
+  enum class Affine { full, weight_only, none };
+  LayerNorm(const Scope& scope, std::int64_t dim, double eps, Affine affine = Affine::full);
+  LayerNorm(Scope scope, Parameter weight, std::optional<Parameter> bias, double eps);
   Tensor operator()(Tensor x) const;
 
  private:
   Scope scope_;
-  Parameter ones_;
+  Parameter weight_;
+  std::optional<Parameter> bias_;
   double eps_;
+};
+
+// The same without weight and bias.
+struct UnweightedLayerNorm : LayerNorm {
+  UnweightedLayerNorm(const Scope& scope, std::int64_t dim, double eps) : LayerNorm(scope, dim, eps, Affine::none) {}
 };
 
 // Applies `norm` to every head of x: [B, S, heads·dim] is seen as [B, S, heads, dim] and put back.
 Tensor per_head(const RMSNorm& norm, Tensor x, std::int64_t heads);
+Tensor per_head(const LayerNorm& norm, Tensor x, std::int64_t heads);
 
 // cap · tanh(x / cap): x itself near zero, within ±cap everywhere. Without a cap: x.
 Tensor softcap(Tensor x, std::optional<double> cap);

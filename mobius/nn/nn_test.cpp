@@ -61,6 +61,50 @@ TEST(Linear, KeepsTheCheckpointsLayout) {
   EXPECT_EQ(t.model.graph->first()->name, "proj/Transpose");
 }
 
+TEST(Scope, APartThatMayBeLeftOutGivesASecondName) {
+  const auto body = (Scope(DataType::float32) / "transformer").or_left_out();
+  const Parameter w(body / "h" / 0 / "weight", {2}, {"tied.weight"});
+  EXPECT_EQ(w.name(), "transformer.h.0.weight");
+  const auto& leaf = dynamic_cast<const ir::Placeholder&>(*w.data());
+  EXPECT_EQ(leaf.names(), (std::vector<std::string>{"transformer.h.0.weight", "tied.weight", "h.0.weight"}));
+}
+
+std::vector<double> bound(const Parameter& part, const Parameter& whole) {
+  std::vector<float> values(static_cast<std::size_t>(ir::element_count(whole.dims())));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  dynamic_cast<const ir::Placeholder&>(*whole.data()).bind(ir::make_tensor(whole.dims(), values));
+  return *ir::as_doubles(*part.data());
+}
+
+TEST(Parameter, BlocksAndColumnsAreCutWhereTheyLie) {
+  const Parameter w(Scope(DataType::float32) / "qkv", {6, 2});
+  const auto blocks = w.blocks("k", 2, {2, 0});
+  EXPECT_EQ(blocks.dims(), (ir::Dims{4, 2}));
+  EXPECT_EQ(bound(blocks, w), (std::vector<double>{8, 9, 10, 11, 0, 1, 2, 3}));
+  EXPECT_EQ(bound(w.columns("v", 1, 2), w), (std::vector<double>{1, 3, 5, 7, 9, 11}));
+  const Parameter bias(Scope(DataType::float32) / "bias", {6});
+  EXPECT_EQ(bound(bias.blocks("b", 3, {1, 0}), bias), (std::vector<double>{3, 4, 5, 0, 1, 2}));
+}
+
+TEST(Conv1D, KeepsInByOutAndIsCutByColumns) {
+  Build t;
+  const Conv1D c_attn(Scope(DataType::float16) / "c_attn", 8, 12);
+  const auto y = c_attn.part("key", 4, 8)(t.x);
+  EXPECT_EQ(*y.value()->shape(), (ir::Shape{"batch", "sequence_len", 4}));
+  EXPECT_EQ(t.model.graph->first()->op.type, "MatMul");  // no Transpose
+  ASSERT_TRUE(t.model.graph->find_value("c_attn.key.weight"));
+  EXPECT_EQ(t.model.graph->find_value("c_attn.key.weight")->data()->dims(), (ir::Dims{8, 4}));
+}
+
+TEST(LayerNorm, HasWhatItsAffineSays) {
+  for (const auto affine : {LayerNorm::Affine::full, LayerNorm::Affine::weight_only, LayerNorm::Affine::none}) {
+    Build t;
+    LayerNorm(Scope(DataType::float16) / "ln", 8, 1e-5, affine)(t.x);
+    EXPECT_EQ(t.model.graph->initializers().size(), affine == LayerNorm::Affine::full ? 2u : 1u);
+    EXPECT_EQ(t.model.graph->find_value("ln.weight") == nullptr, affine == LayerNorm::Affine::none);
+  }
+}
+
 TEST(Parameter, IsOneInitializerHoweverOftenItIsUsed) {
   Build t;
   const RMSNorm norm(Scope(DataType::float16) / "norm", 8, 1e-6);

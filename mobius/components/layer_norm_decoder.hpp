@@ -1,0 +1,90 @@
+// The parts of decoders in GPT's line: LayerNorm, biases, an ungated MLP, projections of queries, keys and values stored as one.
+//
+//   QKV qkv = fused_qkv(scope / "query_key_value", cfg);
+//   FeedForward mlp{scope / "mlp", {"fc1", "fc2"}, cfg};
+//
+//   Tensor forward(Tensor x, Decode& at) const {
+//     const auto [q, k, v] = qkv(input_layernorm(x));
+//     const auto h = x + dense(at.attend(q, k, v, attention_spec(cfg, layer)));
+//     return h + mlp(post_attention_layernorm(h));
+//   }
+//
+// What differs between the families of this line, names above all, stands in their own files.
+#pragma once
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "mobius/components/decoder.hpp"
+
+namespace mobius {
+
+using nn::Conv1D;
+using nn::LayerNorm;
+
+// What GPT-2 and its kin call the common keys.
+inline const std::vector<std::pair<std::string_view, std::string_view>> gpt_names{{"hidden_size", "n_embd"},
+                                                                                  {"num_hidden_layers", "n_layer"},
+                                                                                  {"num_attention_heads", "n_head"},
+                                                                                  {"hidden_act", "activation_function"},
+                                                                                  {"rms_norm_eps", "layer_norm_epsilon"},
+                                                                                  {"max_position_embeddings", "n_positions"}};
+
+// down(act(up(x))), the activation of the config.
+struct FeedForward {
+  std::string_view act;
+  Linear up, down;
+
+  // The projections' names below `at`.
+  struct Names {
+    std::string_view up, down;
+  };
+  FeedForward(const Scope& at, Names names, const DecoderConfig& cfg)
+      : act(cfg.hidden_act),
+        up(at / names.up, cfg.hidden_size, cfg.intermediate_size, cfg.mlp_bias),
+        down(at / names.down, cfg.intermediate_size, cfg.hidden_size, cfg.mlp_bias) {}
+
+  Tensor operator()(Tensor x) const { return down(nn::activation(act, up(x))); }
+};
+
+// The three projections of an attention: [B, S, hidden] -> queries, keys and values [B, S, heads·dim].
+struct QKV {
+  Linear q, k, v;
+  std::array<Tensor, 3> operator()(Tensor x) const { return {q(x), k(x), v(x)}; }  // in this order: braces are evaluated from left to right
+};
+
+// Three matrices, named q_proj, k_proj, v_proj below `at` unless told otherwise.
+QKV separate_qkv(const Scope& at, const DecoderConfig& cfg, std::array<std::string_view, 3> names = {"q_proj", "k_proj", "v_proj"});
+// One matrix at `at`, with the heads of each group together: its queries, its key, its value; the next group follows. With as many keys as
+// queries that is q, k, v of each head; with a single key all queries, the key, the value. Cut when weights are loaded.
+QKV fused_qkv(const Scope& at, const DecoderConfig& cfg);
+// One matrix at `at`, all queries, then all keys, then all values.
+QKV joined_qkv(const Scope& at, const DecoderConfig& cfg);
+
+// LayerNorm of each head of x [B, S, heads·dim] with weights of its own, [heads, dim], and no bias.
+Tensor normalise_heads(Tensor x, const Parameter& weight, double eps);
+
+// Layers 0, 1, ... below `at`: Layer(Scope, config, index).
+template <class Layer, class Config>
+std::vector<Layer> layers_of(const Scope& at, const Config& cfg) {
+  std::vector<Layer> out;
+  out.reserve(static_cast<std::size_t>(cfg.num_hidden_layers));
+  for (std::int64_t i = 0; i < cfg.num_hidden_layers; ++i) out.emplace_back(at / i, cfg, i);
+  return out;
+}
+
+// The token embedding at `at`, whose weight may be stored as the head's when they are tied.
+Embedding token_embedding(const Scope& at, const DecoderConfig& cfg, const Scope& head);
+// The vocabulary head at `at`: the embedding's weight when tied, else one of its own; with a bias of its own either way.
+Linear vocabulary_head(const Scope& at, const DecoderConfig& cfg, const Embedding& embedding, bool bias = false);
+
+// Learned positions: rows position + offset of a table of `rows` rows.
+Tensor learned_positions(const Embedding& table, const Decode& at, std::int64_t offset = 0);
+
+// The slopes of ALiBi (arXiv 2108.12409): powers of 2^(−8/n) for n heads; for other counts than powers of two, those of the next smaller
+// power and then every second one of the next larger.
+std::vector<double> alibi_slopes(std::int64_t heads);
+// −slope · distance, as a bias of the scores [B, heads, S, P + S].
+Tensor alibi(Decode& at, const std::vector<double>& slopes);
+
+}  // namespace mobius

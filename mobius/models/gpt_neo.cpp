@@ -1,0 +1,115 @@
+// GPT-Neo (EleutherAI 2021): GPT-2 with separate projections, attention that is not scaled, and a window in the layers that are "local".
+#include "mobius/base/error.hpp"
+#include "mobius/components/layer_norm_decoder.hpp"
+#include "mobius/models/family.hpp"
+
+namespace mobius::models {
+namespace gpt_neo {
+
+struct Attention : Module<Attention, DecoderConfig> {
+  std::int64_t layer;
+  Attention(Scope s, const DecoderConfig& c, std::int64_t layer_index) : Module(std::move(s), c), layer(layer_index) {}
+
+  QKV qkv = separate_qkv(scope, cfg);
+  Linear out_proj{scope / "out_proj", cfg.q_size(), cfg.hidden_size, true};
+
+  Tensor forward(Tensor x, Decode& at) const {
+    auto spec = attention_spec(cfg, layer);
+    spec.scale = 1;
+    const auto [q, k, v] = qkv(x);
+    return out_proj(at.attend(q, k, v, spec));
+  }
+};
+
+struct Layer : Module<Layer, DecoderConfig> {
+  std::int64_t index;
+  Layer(Scope s, const DecoderConfig& c, std::int64_t i) : Module(std::move(s), c), index(i) {}
+
+  LayerNorm ln_1{scope / "ln_1", cfg.hidden_size, cfg.rms_norm_eps};
+  Attention attention{scope / "attn" / "attention", cfg, index};
+  LayerNorm ln_2{scope / "ln_2", cfg.hidden_size, cfg.rms_norm_eps};
+  FeedForward mlp{scope / "mlp", {"c_fc", "c_proj"}, cfg};
+
+  Tensor forward(Tensor x, Decode& at) const {
+    const auto h = x + attention(ln_1(x), at);
+    return h + mlp(ln_2(h));
+  }
+};
+
+struct GPTNeo : Module<GPTNeo, DecoderConfig> {
+  using Module::Module;
+  Scope transformer = (scope / "transformer").or_left_out();
+  Scope head = scope / "lm_head";
+
+  Embedding wte = token_embedding(transformer / "wte", cfg, head);
+  Embedding wpe{transformer / "wpe", cfg.max_position_embeddings, cfg.hidden_size};
+  std::vector<Layer> h = layers_of<Layer>(transformer / "h", cfg);
+  LayerNorm ln_f{transformer / "ln_f", cfg.hidden_size, cfg.rms_norm_eps};
+  Linear lm_head = vocabulary_head(head, cfg, wte);
+
+  Tensor forward(Tensor input_ids, Decode& at) const {
+    auto x = wte(input_ids);
+    x = x + learned_positions(wpe, at);
+    for (const auto& layer : h) x = layer(x, at);
+    return lm_head(ln_f(x));
+  }
+};
+
+// "attention_types": [[["global", "local"], 12]] says each kind in turn, twelve times. "attention_layers", which says it layer by layer, is
+// what the original derives from it. Neither: by turns.
+std::vector<std::string> kinds(const ConfigReader& r, std::int64_t layers) {
+  std::vector<std::string> out;
+  const auto* types = r.find("attention_types");
+  if (!types) {
+    if (const auto stated = r.texts("attention_layers")) return *stated;
+    for (std::int64_t i = 0; i < layers; ++i) out.emplace_back(i % 2 == 0 ? "global" : "local");
+    return out;
+  }
+  const auto refuse = [&] { r.refuse("attention_types", types->dump(), R"(a list like [[["global", "local"], 12]])"); };
+  if (!types->is_array()) refuse();
+  for (const auto& item : types->as_array()) {
+    if (!item.is_array() || item.as_array().size() != 2 || !item.as_array()[0].is_array() || !item.as_array()[1].is_int()) refuse();
+    const auto times = item.as_array()[1].as_int();
+    for (std::int64_t i = 0; i < times && static_cast<std::int64_t>(out.size()) <= layers; ++i)
+      for (const auto& kind : item.as_array()[0].as_array()) {
+        if (!kind.is_string()) refuse();
+        out.push_back(kind.as_string());
+      }
+  }
+  return out;
+}
+
+DecoderConfig config(const ConfigReader& r) {
+  auto c = read_decoder_without_rope(r, {.vocab_size = 50257,
+                                         .hidden_size = 2048,
+                                         .num_hidden_layers = 24,
+                                         .num_attention_heads = 16,
+                                         .max_position_embeddings = 2048,
+                                         .rms_norm_eps = 1e-5,
+                                         .hidden_act = "gelu_new",
+                                         .tie_word_embeddings = true,
+                                         .own_names = {{"num_hidden_layers", "num_layers"},
+                                                       {"num_attention_heads", "num_heads"},
+                                                       {"hidden_act", "activation_function"},
+                                                       {"rms_norm_eps", "layer_norm_epsilon"}}});
+  c.intermediate_size = r.optional_size("intermediate_size").value_or(4 * c.hidden_size);
+  c.mlp_bias = true;
+
+  const auto window = r.size("window_size", 256);
+  const auto kind = kinds(r, c.num_hidden_layers);
+  if (static_cast<std::int64_t>(kind.size()) != c.num_hidden_layers)
+    r.refuse("attention_types", fmt::format("for {} layers", kind.size()), fmt::format("as many kinds as num_layers, {}", c.num_hidden_layers));
+  for (const auto& k : kind) {
+    if (k != "global" && k != "local") r.unsupported(fmt::format("attention_types has '{}'; known: global, local", k));
+    c.sliding_window.push_back(k == "local" ? std::optional(window) : std::nullopt);
+  }
+  return c;
+}
+
+}  // namespace gpt_neo
+
+Family family_gpt_neo() {
+  return {.types = {"gpt_neo"}, .ignorable = {"*.attention.bias", "*.attention.masked_bias"}, .build = causal_lm_of<gpt_neo::GPTNeo>(gpt_neo::config)};
+}
+
+}  // namespace mobius::models
