@@ -283,6 +283,23 @@ Results ms_attention(const OpCall& c) {
 
 // query [tokens, H] or [tokens, N, 3, D], key?, value?, bias?, token_offset, cumulative_sequence_length, attention_bias?
 // Tokens attend to those of their own sequence; token order is the packed one.
+// token_offset [B, S]: the places of all tokens in rows padded to S, in order, and behind them those of the padding. Kernels read either
+// that or the ends; so they must say the same.
+void check_token_offset(const OpCall& c, std::span<const std::int64_t> ends, std::int64_t tokens) {
+  const auto offset = c.ints(std::size_t{4});
+  const auto& dims = c.in(4).dims;
+  if (dims.size() != 2 || dims[0] != static_cast<std::int64_t>(ends.size()) - 1) c.error("token_offset is {} for {} sequences", show(dims), ends.size() - 1);
+  if (ends.front() != 0 || ends.back() != tokens) c.error("sequences from {} to {} of {} tokens", ends.front(), ends.back(), tokens);
+  std::vector<std::int64_t> places, padding;
+  for (std::int64_t row = 0; row < dims[0]; ++row)
+    for (std::int64_t i = 0; i < dims[1]; ++i) (i < ends[at(row) + 1] - ends[at(row)] ? places : padding).push_back(row * dims[1] + i);
+  if (static_cast<std::int64_t>(places.size()) != tokens)
+    c.error("sequences of up to {} tokens, as token_offset says, are {} in all, expected {}", dims[1], places.size(), tokens);
+  places.insert(places.end(), padding.begin(), padding.end());
+  for (std::size_t i = 0; i < places.size(); ++i)
+    if (offset[i] != places[i]) c.error("token_offset has {} at {}, expected {}", offset[i], i, places[i]);
+}
+
 Results packed_mha(const OpCall& c) {
   auto heads = c.required("num_heads");
   Array q, k, v;
@@ -307,6 +324,7 @@ Results packed_mha(const OpCall& c) {
   }
   auto ends = c.ints(std::size_t{5});
   auto tokens = q.dims[2];
+  check_token_offset(c, ends, tokens);
   auto sequence = [&](std::int64_t token) { return std::upper_bound(ends.begin(), ends.end(), token) - ends.begin() - 1; };
   double scale = c.number("scale", 0);
   Attention a{q, k, v, scale == 0 ? 1 / std::sqrt(static_cast<double>(q.dims[3])) : scale};

@@ -15,13 +15,14 @@ rewrite::RuleGroup attention_layout();    // Attention with turned operands     
 rewrite::RuleGroup unattended_queries();  // Where(unattended, 0, Attention)     ⟶  Attention with a mask of yes and no
 
 // ── fusions ──
-rewrite::RuleGroup fused_matmul();     // c · (a · wᵀ)                     ⟶  FusedMatMul(a, w; alpha = c, transB)
-rewrite::RuleGroup gqa_fusion();       // Attention, RotaryEmbedding       ⟶  GroupQueryAttention
-rewrite::RuleGroup pack_qkv();         // three projections into one       ⟶  GroupQueryAttention with packed QKV
-rewrite::RuleGroup bias_gelu();        // Gelu(x + b)                      ⟶  BiasGelu
-rewrite::RuleGroup fast_gelu();        // Gelu(x + b; tanh)                ⟶  FastGelu
-rewrite::RuleGroup skip_norm();        // RMSNorm(x + skip)                ⟶  SkipSimplifiedLayerNormalization
-rewrite::RuleGroup skip_layer_norm();  // LayerNorm(x + skip)              ⟶  SkipLayerNormalization
+rewrite::RuleGroup fused_matmul();                 // c · (a · wᵀ)                     ⟶  FusedMatMul(a, w; alpha = c, transB)
+rewrite::RuleGroup gqa_fusion();                   // Attention, RotaryEmbedding       ⟶  GroupQueryAttention
+rewrite::RuleGroup packed_multi_head_attention();  // Attention that keeps sequences apart  ⟶  PackedMultiHeadAttention
+rewrite::RuleGroup pack_qkv();                     // three projections into one       ⟶  GroupQueryAttention with packed QKV
+rewrite::RuleGroup bias_gelu();                    // Gelu(x + b)                      ⟶  BiasGelu
+rewrite::RuleGroup fast_gelu();                    // Gelu(x + b; tanh)                ⟶  FastGelu
+rewrite::RuleGroup skip_norm();                    // RMSNorm(x + skip)                ⟶  SkipSimplifiedLayerNormalization
+rewrite::RuleGroup skip_layer_norm();              // LayerNorm(x + skip)              ⟶  SkipLayerNormalization
 
 // ── lowerings ──
 rewrite::RuleGroup tied_head();                   // x · Wᵀ of a shared W  ⟶  Gemm

@@ -60,7 +60,8 @@ std::int64_t Sample::ordinal(std::size_t row, std::int64_t slot) const {
   return std::count(rows[row].begin(), rows[row].begin() + static_cast<std::ptrdiff_t>(slot), 1);
 }
 
-SampleEvaluation::SampleEvaluation(ir::Value* value, const ir::Value* query, const ir::Value* past) : value_(value), query_(query), past_(past) {
+SampleEvaluation::SampleEvaluation(ir::Value* value, const ir::Value* query, const ir::Value* past, const ir::Value* ends)
+    : value_(value), query_(query), past_(past), ends_(ends) {
   if (!query || !query->shape() || query->shape()->size() < 2) problem_ = "the query's shape is not known";
   else if (value) collect(value);
 }
@@ -84,6 +85,7 @@ void SampleEvaluation::collect(ir::Value* value) {
 
 void SampleEvaluation::visit(ir::Value* v, std::vector<ir::Value*>& open) {
   if (v->data()) return note_constant(v);
+  if (v == ends_) return inputs_.push_back(v);
   auto* node = v->producer();
   if (!node) {
     if (!v->is_graph_input()) problem_ = "it reads " + v->name + " from another graph";
@@ -108,7 +110,9 @@ void SampleEvaluation::note_constant(const ir::Value* v) {
   const auto& values = constants_.at(v).values;
   if (values.size() > 16) return;
   for (const double x : values)
-    if (std::abs(x) >= 1 && std::abs(x) <= static_cast<double>(longest_threshold) && x == std::floor(x)) thresholds_.push_back(std::llabs(std::llround(x)));
+    // A number below −10⁴ is a score that hides a key, not a size.
+    if (std::abs(x) >= 1 && x > -1e4 && std::abs(x) <= static_cast<double>(longest_threshold) && x == std::floor(x))
+      thresholds_.push_back(std::llabs(std::llround(x)));
 }
 
 // ── sizes ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -132,6 +136,7 @@ std::optional<SampleEvaluation::Symbols> SampleEvaluation::symbols_of(const Samp
   } else if (!past_ && sample.past != 0) {
     return std::nullopt;
   }
+  if (ends_ && !bind((*ends_->shape())[0], static_cast<std::int64_t>(sample.ends.size()), symbols)) return std::nullopt;
   for (const auto* v : query_->graph()->inputs())
     if (v->rank() == 2u && holds(*v, "mask") && !bind((*v->shape())[1], sample.total(), symbols)) return std::nullopt;
   return symbols;
@@ -152,7 +157,10 @@ std::optional<Sample> SampleEvaluation::fitted(const Sample& sample) const {
 std::optional<ops::Array> SampleEvaluation::input(const ir::Value& v, const Sample& sample) const {
   const auto batch = static_cast<std::int64_t>(sample.rows.size());
   ops::Array a{v.dtype(), {}, {}};
-  if (&v == attention_mask_) {
+  if (&v == ends_) {
+    a.dims = {static_cast<std::int64_t>(sample.ends.size())};
+    a.values.assign(sample.ends.begin(), sample.ends.end());
+  } else if (&v == attention_mask_) {
     a.dims = {batch, sample.total()};
     for (const auto& row : sample.rows) a.values.insert(a.values.end(), row.begin(), row.end());
   } else if (v.rank() == 2u && holds(v, "position")) {

@@ -18,8 +18,9 @@
 namespace mobius::rules {
 
 struct Sample {
-  std::int64_t past = 0, length = 0;   // slots in the cache, new slots
-  std::vector<std::vector<int>> rows;  // attention_mask [batch][past + length]
+  std::int64_t past = 0, length = 0;    // slots in the cache, new slots
+  std::vector<std::vector<int>> rows;   // attention_mask [batch][past + length]
+  std::vector<std::int64_t> ends = {};  // where packed sequences begin and end: 0, ..., length
 
   std::int64_t total() const { return past + length; }
   std::int64_t ordinal(std::size_t row, std::int64_t slot) const;  // tokens before this one
@@ -27,8 +28,8 @@ struct Sample {
 
 class SampleEvaluation {
  public:
-  // `value` may be nullptr (nothing to evaluate), `past` too (no cache).
-  SampleEvaluation(ir::Value* value, const ir::Value* query, const ir::Value* past);
+  // `value` may be nullptr (nothing to evaluate), `past` too (no cache). `ends`: a value [sequences + 1] that samples give, whatever made it.
+  SampleEvaluation(ir::Value* value, const ir::Value* query, const ir::Value* past, const ir::Value* ends = nullptr);
 
   // The sample as the graph's fixed sizes allow it (batch 1: its first row); nullopt: not at all.
   std::optional<Sample> fitted(const Sample& sample) const;
@@ -52,6 +53,7 @@ class SampleEvaluation {
   ir::Value* value_;
   const ir::Value* query_;
   const ir::Value* past_;
+  const ir::Value* ends_;
   ir::Value* attention_mask_ = nullptr;
   std::vector<ir::Node*> nodes_;                      // in order
   std::vector<ir::Value*> inputs_;                    // graph inputs whose elements are read
