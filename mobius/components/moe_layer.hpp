@@ -50,6 +50,21 @@ Tensor over_tokens(Tensor x, std::int64_t hidden, F&& f) {
   return reshape(f(reshape(x, {-1, hidden})), shape(x));
 }
 
+// The usual experts: y = Σ softmax(x·Wg)ᵢ · SwiGLUᵢ(x) over the k best, whose weights may be made to sum to 1.
+struct SoftmaxExperts : Module<SoftmaxExperts, MoeConfig> {
+  using Module::Module;
+
+  Linear gate{scope / "gate", cfg.hidden_size, cfg.num_experts};
+  GatedExperts experts{scope / "experts", cfg.expert_sizes(), cfg.hidden_act};
+
+  Tensor forward(Tensor x) const {
+    return over_tokens(x, cfg.hidden_size, [&](Tensor tokens) {
+      const auto routing = choose(softmax(in_float32(gate(tokens)), -1), cfg.experts_per_token);
+      return experts(tokens, cfg.normalise ? normalised(routing) : routing);
+    });
+  }
+};
+
 // MLP where `sparse` says no.
 template <class Sparse, class Dense = GatedMLP>
 struct DenseOrSparse {

@@ -5,21 +5,7 @@
 namespace mobius::models {
 namespace qwen3_moe {
 
-struct SparseMLP : Module<SparseMLP, MoeConfig> {
-  using Module::Module;
-
-  Linear gate{scope / "gate", cfg.hidden_size, cfg.num_experts};
-  GatedExperts experts{scope / "experts", cfg.expert_sizes(), cfg.hidden_act};
-
-  Tensor forward(Tensor x) const {
-    return over_tokens(x, cfg.hidden_size, [&](Tensor tokens) {
-      const auto routing = choose(softmax(in_float32(gate(tokens)), -1), cfg.experts_per_token);
-      return experts(tokens, cfg.normalise ? normalised(routing) : routing);
-    });
-  }
-};
-
-using Qwen3Moe = CausalLM<MoeLayer<HeadNormAttention, SparseMLP>, MoeConfig>;
+using Qwen3Moe = CausalLM<MoeLayer<HeadNormAttention, SoftmaxExperts>, MoeConfig>;
 
 MoeConfig config(const ConfigReader& r) {
   MoeConfig c{read_decoder(r, {.vocab_size = 151936,
