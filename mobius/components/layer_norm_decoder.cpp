@@ -1,6 +1,8 @@
 // Cutting fused projections, heads that are tied, slopes.
 #include "mobius/components/layer_norm_decoder.hpp"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <optional>
 
@@ -56,6 +58,12 @@ QKV joined_qkv(const Scope& at, const DecoderConfig& cfg) {
   return {all.rows("q", 0, cfg.q_size()), all.rows("k", cfg.q_size(), cfg.kv_size()), all.rows("v", cfg.q_size() + cfg.kv_size(), cfg.kv_size())};
 }
 
+Projections<Conv1D> joined_conv1d(const Scope& at, const DecoderConfig& cfg) {
+  const auto keys = cfg.q_size() + cfg.kv_size(), all = keys + cfg.kv_size();
+  const Conv1D joined(at, cfg.hidden_size, all);
+  return {joined.part("q", 0, cfg.q_size()), joined.part("k", cfg.q_size(), keys), joined.part("v", keys, all)};
+}
+
 Tensor normalise_heads(Tensor x, const Parameter& weight, double eps) {
   const auto heads = weight.dims().at(0), dim = weight.dims().at(1);
   const auto normal = nn::UnweightedLayerNorm(Scope(weight.dtype(), weight.name()), dim, eps)(reshape(x, {0, 0, heads, dim}));
@@ -75,6 +83,20 @@ Linear vocabulary_head(const Scope& at, const DecoderConfig& cfg, const Embeddin
 
 Tensor learned_positions(const Embedding& table, const Decode& at, std::int64_t offset) {
   return table(offset == 0 ? at.position_ids() : at.position_ids() + offset);
+}
+
+Parameter sinusoids(const Scope& name, std::int64_t rows, std::vector<float> frequencies, std::optional<std::int64_t> zero_row) {
+  const auto columns = 2 * static_cast<std::int64_t>(frequencies.size());
+  auto identity = fmt::format("sinusoids {} {} {}", rows, zero_row.value_or(-1), fmt::join(frequencies, " "));
+  // In float32 as the originals compute it.
+  const auto fill = [f = std::move(frequencies), zero_row](std::int64_t first, std::int64_t count, float* out) {
+    for (std::int64_t p = first; p < first + count; ++p) {
+      const float scale = zero_row == p ? 0.0f : 1.0f, position = static_cast<float>(p);
+      for (const float x : f) *out++ = scale * static_cast<float>(std::sin(static_cast<double>(position * x)));
+      for (const float x : f) *out++ = scale * static_cast<float>(std::cos(static_cast<double>(position * x)));
+    }
+  };
+  return {name.path(), ir::computed(name.dtype(), {rows, columns}, std::move(identity), fill)};
 }
 
 std::vector<double> alibi_slopes(std::int64_t heads) {

@@ -12,6 +12,7 @@
 // What differs between the families of this line, names above all, stands in their own files.
 #pragma once
 #include <array>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -47,11 +48,24 @@ struct FeedForward {
   Tensor operator()(Tensor x) const { return down(nn::activation(act, up(x))); }
 };
 
+// The same with weights that are stored [in, out], as GPT and GPT-2 have it, under their names.
+struct Conv1DFeedForward {
+  std::string_view act;
+  Conv1D c_fc, c_proj;
+
+  Conv1DFeedForward(const Scope& at, const DecoderConfig& cfg)
+      : act(cfg.hidden_act), c_fc(at / "c_fc", cfg.hidden_size, cfg.intermediate_size), c_proj(at / "c_proj", cfg.intermediate_size, cfg.hidden_size) {}
+
+  Tensor operator()(Tensor x) const { return c_proj(nn::activation(act, c_fc(x))); }
+};
+
 // The three projections of an attention: [B, S, hidden] -> queries, keys and values [B, S, heads·dim].
-struct QKV {
-  Linear q, k, v;
+template <class Projection>
+struct Projections {
+  Projection q, k, v;
   std::array<Tensor, 3> operator()(Tensor x) const { return {q(x), k(x), v(x)}; }  // in this order: braces are evaluated from left to right
 };
+using QKV = Projections<Linear>;
 
 // Three matrices, named q_proj, k_proj, v_proj below `at` unless told otherwise.
 QKV separate_qkv(const Scope& at, const DecoderConfig& cfg, std::array<std::string_view, 3> names = {"q_proj", "k_proj", "v_proj"});
@@ -60,6 +74,8 @@ QKV separate_qkv(const Scope& at, const DecoderConfig& cfg, std::array<std::stri
 QKV fused_qkv(const Scope& at, const DecoderConfig& cfg);
 // One matrix at `at`, all queries, then all keys, then all values.
 QKV joined_qkv(const Scope& at, const DecoderConfig& cfg);
+// The same stored [in, out].
+Projections<Conv1D> joined_conv1d(const Scope& at, const DecoderConfig& cfg);
 
 // LayerNorm of each head of x [B, S, heads·dim] with weights of its own, [heads, dim], and no bias.
 Tensor normalise_heads(Tensor x, const Parameter& weight, double eps);
@@ -80,6 +96,9 @@ Linear vocabulary_head(const Scope& at, const DecoderConfig& cfg, const Embeddin
 
 // Learned positions: rows position + offset of a table of `rows` rows.
 Tensor learned_positions(const Embedding& table, const Decode& at, std::int64_t offset = 0);
+
+// Positions that nobody learned: row p is sin(p · f) of all frequencies, then cos(p · f) of all. `zero_row`: one that holds nothing.
+Parameter sinusoids(const Scope& name, std::int64_t rows, std::vector<float> frequencies, std::optional<std::int64_t> zero_row = {});
 
 // The slopes of ALiBi (arXiv 2108.12409): powers of 2^(−8/n) for n heads; for other counts than powers of two, those of the next smaller
 // power and then every second one of the next larger.

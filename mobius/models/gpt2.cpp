@@ -14,31 +14,19 @@ struct Config : DecoderConfig {
   bool scale_by_layer = false;  // also by 1/(layer + 1)
 };
 
-// Weights are [in, out]; queries, keys and values are columns of one.
 struct Attention : Module<Attention, Config> {
   std::int64_t layer;
   Attention(Scope s, const Config& c, std::int64_t layer_index) : Module(std::move(s), c), layer(layer_index) {}
 
-  Conv1D c_attn{scope / "c_attn", cfg.hidden_size, 3 * cfg.hidden_size};
-  Conv1D query = c_attn.part("query", 0, cfg.hidden_size);
-  Conv1D key = c_attn.part("key", cfg.hidden_size, 2 * cfg.hidden_size);
-  Conv1D value = c_attn.part("value", 2 * cfg.hidden_size, 3 * cfg.hidden_size);
-  Conv1D c_proj{scope / "c_proj", cfg.hidden_size, cfg.hidden_size};
+  Projections<Conv1D> c_attn = joined_conv1d(scope / "c_attn", cfg);
+  Conv1D c_proj{scope / "c_proj", cfg.q_size(), cfg.hidden_size};
 
   Tensor forward(Tensor x, Decode& at) const {
     auto spec = attention_spec(cfg, layer);
     spec.scale = (cfg.scale ? 1 / std::sqrt(static_cast<double>(cfg.head_dim)) : 1) / (cfg.scale_by_layer ? static_cast<double>(layer + 1) : 1);
-    const auto q = query(x), k = key(x), v = value(x);
+    const auto [q, k, v] = c_attn(x);
     return c_proj(at.attend(q, k, v, spec));
   }
-};
-
-struct MLP : Module<MLP, Config> {
-  using Module::Module;
-  Conv1D c_fc{scope / "c_fc", cfg.hidden_size, cfg.intermediate_size};
-  Conv1D c_proj{scope / "c_proj", cfg.intermediate_size, cfg.hidden_size};
-
-  Tensor forward(Tensor x) const { return c_proj(nn::activation(cfg.hidden_act, c_fc(x))); }
 };
 
 struct Layer : Module<Layer, Config> {
@@ -48,7 +36,7 @@ struct Layer : Module<Layer, Config> {
   LayerNorm ln_1{scope / "ln_1", cfg.hidden_size, cfg.rms_norm_eps};
   Attention attn{scope / "attn", cfg, index};
   LayerNorm ln_2{scope / "ln_2", cfg.hidden_size, cfg.rms_norm_eps};
-  MLP mlp{scope / "mlp", cfg};
+  Conv1DFeedForward mlp{scope / "mlp", cfg};
 
   Tensor forward(Tensor x, Decode& at) const {
     const auto h = x + attn(ln_1(x), at);

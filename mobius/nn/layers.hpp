@@ -46,6 +46,7 @@ class Conv1D {
 class Embedding {
  public:
   Embedding(const Scope& scope, std::int64_t num_embeddings, std::int64_t embedding_dim, std::vector<std::string> other_names = {});
+  Embedding(Scope scope, Parameter weight) : scope_(std::move(scope)), weight_(std::move(weight)) {}
   Tensor operator()(Tensor ids) const;  // [B, S] int64 -> [B, S, embedding_dim]
   const Parameter& weight() const { return weight_; }
 
