@@ -22,8 +22,9 @@ Decode::Decode(Tensor input_ids, Tensor attention_mask, Tensor position_ids)
 Tensor Decode::attend(Tensor q, Tensor k, Tensor v, const AttentionSpec& spec) {
   auto& b = q.builder();
   const auto name = "past_key_values." + std::to_string(presents_.size());
-  const ir::Shape cache{"batch", spec.num_kv_heads, "past_sequence_len", spec.head_dim};
-  const auto past_key = b.input(name + ".key", b.dtype(), cache), past_value = b.input(name + ".value", b.dtype(), cache);
+  const auto cache = [&](std::int64_t dim) { return ir::Shape{"batch", spec.num_kv_heads, "past_sequence_len", dim}; };
+  const auto past_key = b.input(name + ".key", b.dtype(), cache(spec.head_dim));
+  const auto past_value = b.input(name + ".value", b.dtype(), cache(spec.value_dim.value_or(spec.head_dim)));
 
   ir::Attributes attributes{{"q_num_heads", spec.num_heads}, {"kv_num_heads", spec.num_kv_heads}};
   if (spec.scale && std::abs(*spec.scale * std::sqrt(static_cast<double>(spec.head_dim)) - 1) > 1e-6) attributes["scale"] = static_cast<float>(*spec.scale);

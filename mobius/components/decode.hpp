@@ -23,10 +23,11 @@ using nn::Tensor;
 
 struct AttentionSpec {
   std::int64_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
-  std::optional<std::int64_t> window = {};  // tokens a query sees, itself included; absent: all before it
-  std::optional<double> scale = {};         // absent: 1/√head_dim
-  double softcap = 0;                       // softcap · tanh(score / softcap); 0: none
-  std::optional<Tensor> bias = {};          // [B or 1, heads or 1, S, P + S], added to the scores: ALiBi and its like
+  std::optional<std::int64_t> value_dim = {};  // of a value head; absent: head_dim
+  std::optional<std::int64_t> window = {};     // tokens a query sees, itself included; absent: all before it
+  std::optional<double> scale = {};            // absent: 1/√head_dim
+  double softcap = 0;                          // softcap · tanh(score / softcap); 0: none
+  std::optional<Tensor> bias = {};             // [B or 1, heads or 1, S, P + S], added to the scores: ALiBi and its like
 };
 
 class Decode {
@@ -41,7 +42,7 @@ class Decode {
   // The same where some layers have no positions: x itself in those.
   Tensor rope(Tensor x, std::int64_t heads, const std::optional<RopeConfig>& rope) { return rope ? this->rope(x, heads, *rope) : x; }
 
-  // Causal attention of q [B, S, heads·dim] over the cache and k, v [B, S, kv_heads·dim]; the result is [B, S, heads·dim].
+  // Causal attention of q [B, S, heads·dim] over the cache and k, v [B, S, kv_heads·dim]; the result is [B, S, heads·value_dim].
   // Each call has a cache of its own: past_key_values.{i}.key and .value, i counting the calls.
   Tensor attend(Tensor q, Tensor k, Tensor v, const AttentionSpec& spec);
 

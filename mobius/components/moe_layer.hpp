@@ -104,4 +104,23 @@ struct MoeLayer : Module<MoeLayer<Attention, Sparse, Config>, Config> {
   }
 };
 
+// The same with experts in every layer, under the name that Mixtral gave them. `Norm` is constructed as RMSNorm is: (scope, width, epsilon).
+template <class Attention, class Sparse, class Config = MoeConfig, class Norm = RMSNorm>
+struct BlockSparseLayer : Module<BlockSparseLayer<Attention, Sparse, Config, Norm>, Config> {
+  using Base = Module<BlockSparseLayer, Config>;
+  using Base::cfg, Base::scope;
+  std::int64_t layer;
+  BlockSparseLayer(Scope s, const Config& c, std::int64_t layer_index) : Base(std::move(s), c), layer(layer_index) {}
+
+  Norm input_layernorm{scope / "input_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
+  Attention self_attn{scope / "self_attn", cfg, layer};
+  Norm post_attention_layernorm{scope / "post_attention_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
+  Sparse block_sparse_moe{scope / "block_sparse_moe", cfg};
+
+  Tensor forward(Tensor x, Decode& at) const {
+    const auto h = x + self_attn(input_layernorm(x), at);
+    return h + block_sparse_moe(post_attention_layernorm(h));
+  }
+};
+
 }  // namespace mobius

@@ -19,22 +19,7 @@ struct SparseMLP : Module<SparseMLP, MoeConfig> {
   }
 };
 
-struct Layer : Module<Layer, MoeConfig> {
-  std::int64_t layer;
-  Layer(Scope s, const MoeConfig& c, std::int64_t layer_index) : Module(std::move(s), c), layer(layer_index) {}
-
-  RMSNorm input_layernorm{scope / "input_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
-  SelfAttention self_attn{scope / "self_attn", cfg, layer};
-  RMSNorm post_attention_layernorm{scope / "post_attention_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
-  SparseMLP block_sparse_moe{scope / "block_sparse_moe", cfg};
-
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto h = x + self_attn(input_layernorm(x), at);
-    return h + block_sparse_moe(post_attention_layernorm(h));
-  }
-};
-
-using Mixtral = CausalLM<Layer, MoeConfig>;
+using Mixtral = CausalLM<BlockSparseLayer<SelfAttention, SparseMLP>, MoeConfig>;
 
 MoeConfig config(const ConfigReader& r) {
   MoeConfig c{
