@@ -11,6 +11,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "mobius/config/rope.hpp"
@@ -36,6 +37,7 @@ class Decode {
   Decode(Tensor input_ids, Tensor attention_mask, Tensor position_ids);
 
   const Tensor& position_ids() const { return position_ids_; }
+  const Tensor& attention_mask() const { return attention_mask_; }
 
   // Rotates the first rotary_dim elements of every head of x [B, S, heads·dim].
   Tensor rope(Tensor x, std::int64_t heads, const RopeConfig& rope);
@@ -56,6 +58,9 @@ class Decode {
   // query − key whatever the padding. A key that is padding has a number beyond all tokens'.
   Tensor key_ordinals() { return ordinals().key; }
   Tensor query_ordinals() { return ordinals().query; }
+
+  // The cache's new key and value of the latest attend.
+  std::pair<Tensor, Tensor> last_present() const { return {presents_.back().key, presents_.back().value}; }
 
   // Declares the caches' new values as graph outputs: present.{i}.key, present.{i}.value.
   void output_caches();

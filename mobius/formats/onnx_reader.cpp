@@ -428,8 +428,8 @@ ir::Model read_onnx(const fs::path& path, ExternalData external, ExternalFiles* 
   return model;
 }
 
-ir::Model parse_onnx(std::span<const std::byte> data, const fs::path& folder) {
-  onnx::TensorReader tensors(nullptr, folder);
+ir::Model parse_onnx(std::span<const std::byte> data, const fs::path& folder, ExternalData external) {
+  onnx::TensorReader tensors(nullptr, folder, external == ExternalData::skip);
   return read_model(data, tensors, "the ONNX model");
 }
 

@@ -32,7 +32,7 @@ using ExternalFiles = std::map<std::string, std::shared_ptr<const MappedFile>>;
 // `files` gets those that were found.
 ir::Model read_onnx(const fs::path& path, ExternalData external = ExternalData::read, ExternalFiles* files = nullptr);
 
-// `folder`: where external data lies; without it external data is an error. Tensors are copied out of `bytes`.
-ir::Model parse_onnx(std::span<const std::byte> bytes, const fs::path& folder = {});
+// `folder`: where external data lies; without it external data is an error unless it is skipped. Tensors are copied out of `bytes`.
+ir::Model parse_onnx(std::span<const std::byte> bytes, const fs::path& folder = {}, ExternalData external = ExternalData::read);
 
 }  // namespace mobius::formats

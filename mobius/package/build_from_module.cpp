@@ -8,9 +8,7 @@
 #include "mobius/weights/bind.hpp"
 
 namespace mobius {
-namespace {
 
-// What a runtime wants to know beside the graph, under Hugging Face's keys.
 Json config_json(const ArchitectureConfig& c) {
   return Json::Object{{"model_type", c.model_type.empty() ? "custom" : c.model_type},
                       {"vocab_size", c.vocab_size},
@@ -22,8 +20,6 @@ Json config_json(const ArchitectureConfig& c) {
                       {"head_dim", c.head_dim},
                       {"max_position_embeddings", c.max_position_embeddings}};
 }
-
-}  // namespace
 
 ModelPackage build_from_module(const CausalLMForward& module, const ArchitectureConfig& config, const ModuleOptions& options) {
   const EpCapabilities ep = get_ep(options.execution_provider);

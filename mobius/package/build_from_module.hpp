@@ -40,6 +40,9 @@ struct ModuleOptions {
   bool trace_optimization = false;
 };
 
+// What a runtime wants to know of such a model beside its graph, under Hugging Face's keys.
+Json config_json(const ArchitectureConfig& config);
+
 // Errors invalid_argument: the EP is unknown or does not run config.dtype, the task is not text-generation, tensors are missing, unknown or have
 // another shape.
 ModelPackage build_from_module(const CausalLMForward& module, const ArchitectureConfig& config, const ModuleOptions& options = {});

@@ -1,0 +1,55 @@
+// Graphs under construction in Python's hands.
+//
+//   const GraphInWork work(input_ids.builder());
+//   function(work.op(), work.wrap(input_ids));       // afterwards, what Python kept of it is refused instead of dangling
+#pragma once
+#include <memory>
+
+#include "mobius/components/decode.hpp"
+#include "mobius/nn/tensor.hpp"
+#include "python/bindings.hpp"
+
+namespace mobius::python {
+
+// What all handles of one graph share; empty once the graph is done.
+struct Workshop {
+  nn::Builder* builder = nullptr;
+  std::unique_ptr<nn::Builder> own;      // of a graph that Python made itself
+  std::unique_ptr<ir::Model> own_model;  // likewise
+
+  nn::Builder& get() const {
+    if (!builder) fail(ErrorKind::invalid_argument, "this belongs to a graph that is finished; use it inside forward() only");
+    return *builder;
+  }
+};
+using WorkshopPtr = std::shared_ptr<Workshop>;
+
+struct TensorHandle {
+  WorkshopPtr workshop;
+  ir::Value* value = nullptr;
+  Tensor get() const { return {workshop->get(), value}; }
+};
+struct DecodeHandle {
+  WorkshopPtr workshop;
+  Decode* decode = nullptr;
+  Decode& get() const { return workshop->get(), *decode; }
+};
+
+class GraphInWork {
+ public:
+  explicit GraphInWork(nn::Builder& builder);
+  ~GraphInWork() { workshop_->builder = nullptr; }
+  GraphInWork(const GraphInWork&) = delete;
+  GraphInWork& operator=(const GraphInWork&) = delete;
+
+  py::object op() const;  // mobius.nn.OpBuilder
+  py::object wrap(Tensor tensor) const;
+  py::object wrap(Decode& decode) const;
+
+ private:
+  WorkshopPtr workshop_;
+};
+
+Tensor tensor_of(const py::handle& object);
+
+}  // namespace mobius::python
