@@ -4,21 +4,17 @@
 #include <algorithm>
 
 #include "mobius/formats/onnx_reader.hpp"
-#include "mobius/ir/unbound.hpp"
 #include "mobius/package/target.hpp"
+#include "mobius/weights/bind.hpp"
 
 namespace mobius::python {
 namespace {
 
-// Whether there is anything to write: a graph that waits for all of its weights is written without.
+// A graph that waits for all of its weights is written without.
 bool has_weights(const ModelPackage& package) {
   bool waits = false, has = false;
-  for (const auto& component : package.components()) {
-    for (const auto* v : component.model.graph->initializers()) {
-      if (ir::unbound_leaf(*v->data())) waits = true;
-      else if (v->data()->byte_size() >= 1024) has = true;
-    }
-  }
+  for (const auto& component : package.components())
+    for (const auto* p : weights::placeholders(component.model)) (p->is_bound() ? has : waits) = true;
   return has || !waits;
 }
 

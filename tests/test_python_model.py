@@ -100,10 +100,10 @@ def test_every_element_type_crosses(dtype):
     array = (np.arange(1, 7).reshape(2, 3) % 4).astype(kind)
     given = mobius.nn.build_graph(lambda op, x: op.Identity(op.constant(array)), {"x": ("f32", [1])})
     (value,) = given.initializers.values()
-    assert value.dtype == kind and value.shape == (2, 3) and np.array_equal(value.astype(np.float64), array.astype(np.float64))
+    assert value.dtype == kind and value.shape == (2, 3) and np.array_equal(value, array)
     assert mobius.Model.from_onnx_ir(given.to_onnx_ir()).to_bytes() == given.to_bytes()
     onnx_value = onnx.numpy_helper.to_array(given.to_onnx().graph.initializer[0])
-    assert np.array_equal(onnx_value.astype(np.float64), array.astype(np.float64))
+    assert np.array_equal(onnx_value, array)
 
 
 def test_big_endian_and_strided_arrays_keep_their_values():
@@ -151,7 +151,7 @@ def test_onnx_ir_and_model_proto_and_own_give_the_same(model):
 
 def test_an_unknown_ep_leaves_the_model_as_it_was(model):
     before = model.to_bytes()
-    with pytest.raises(ValueError, match="Unknown execution provider 'rocm'. Supported: \\['cpu', 'cuda'"):
+    with pytest.raises(ValueError, match="Unknown execution provider 'rocm'. Supported: \\[.*'cpu', 'cuda'"):
         mobius.optimize_model(model, ep="rocm")
     assert model.to_bytes() == before
 
@@ -162,7 +162,8 @@ def test_role_gates_fusions(model):
 
 
 def test_steps_can_be_skipped(model):
-    mobius.optimize_model(model, ep="cpu", skip=["GQAFusion"])
+    with pytest.warns(UserWarning, match="GQA fusion expected"):
+        mobius.optimize_model(model, ep="cpu", skip=["GQAFusion"])
     assert "com.microsoft::GroupQueryAttention" not in model.op_counts()
 
 

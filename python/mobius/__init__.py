@@ -12,7 +12,7 @@ TYPE_CHECKING = False  # typing's own costs more time than all the rest of this 
 
 if TYPE_CHECKING:
     from mobius import components, models, nn, tasks
-    from mobius._build import build, build_from_gguf, build_from_module
+    from mobius._build import build, build_from_gguf, build_from_module, load_checkpoint
     from mobius._config import ArchitectureConfig
     from mobius._context import build_context, ep_capabilities, get_build_dtype
     from mobius._dtypes import DataType
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     OPSET_VERSION: int
 
 _HOMES = {
-    "_build": ("build", "build_from_gguf", "build_from_module"),
+    "_build": ("build", "build_from_gguf", "build_from_module", "load_checkpoint"),
     "_config": ("ArchitectureConfig",),
     "_context": ("build_context", "ep_capabilities", "get_build_dtype"),
     "_dtypes": ("DataType",),
