@@ -30,10 +30,29 @@ Tensor Decode::attend(Tensor q, Tensor k, Tensor v, const AttentionSpec& spec) {
   if (spec.scale && std::abs(*spec.scale * std::sqrt(static_cast<double>(spec.head_dim)) - 1) > 1e-6) attributes["scale"] = static_cast<float>(*spec.scale);
   if (spec.softcap != 0) attributes["softcap"] = static_cast<float>(spec.softcap);
 
-  const auto visible = spec.bias ? mask(spec.window, *spec.bias) : mask(spec.window);
+  const auto visible = spec.chunk ? chunk_mask(*spec.chunk) : spec.bias ? mask(spec.window, *spec.bias) : mask(spec.window);
+  if (spec.sink) return attend_with_sink(q, {k, v, visible, past_key, past_value}, std::move(attributes), spec);
   const auto [y, key, value] = attention(q, k, v, visible, past_key, past_value, std::move(attributes));
   presents_.push_back({key, value});
   return y;
+}
+
+// A sink s takes part in the softmax only: every weight is multiplied by Z / (Z + eˢ) = σ(ln Z − s), with Z the sum over the keys that are seen. So the plain
+// operator does the work, and its scores give Z. Where a kernel has sinks, GQAFusion takes all this back.
+Tensor Decode::attend_with_sink(Tensor q, std::vector<Tensor> operands, ir::Attributes attributes, const AttentionSpec& spec) {
+  std::vector<Tensor::Arg> all{q};
+  all.insert(all.end(), operands.begin(), operands.end());
+  const auto results = Tensor::apply({"", "Attention"}, all, std::move(attributes), 4);
+  presents_.push_back({results[1], results[2]});
+
+  const auto heads = spec.num_heads;
+  const Parameter sink(spec.sink->name(), ir::cast(ir::reshape(spec.sink->data(), {1, heads, 1, 1}), DataType::float32));
+  const auto scores = q.dtype() == DataType::float32 ? results[3] : cast(results[3], DataType::float32);
+  const auto seen = where(operands[2], scores, -std::numeric_limits<double>::infinity());
+  const auto log_sum = ops::one<Tensor>({"", "ReduceLogSumExp"}, {seen, Tensor::Arg{std::vector<std::int64_t>{3}}}, {{"keepdims", std::int64_t{1}}});
+  const auto share = sigmoid(log_sum - sink);  // [B, heads, S, 1]
+  const auto by_token = transpose(q.dtype() == DataType::float32 ? share : cast(share, q.dtype()), {0, 2, 1, 3});
+  return reshape(reshape(results[0], {0, 0, heads, spec.value_dim.value_or(spec.head_dim)}) * by_token, {0, 0, -1});
 }
 
 void Decode::output_caches() {
@@ -65,14 +84,26 @@ const Decode::Ordinals& Decode::ordinals() {
 
 Tensor Decode::mask(std::optional<std::int64_t> window) {
   for (const auto& m : masks_)
-    if (m.window == window) return m.visible;
+    if (m.window == window && !m.chunk) return m.visible;
   const auto& [key, query] = ordinals();
   const auto visible = scoped(attention_mask_.builder(), "attention_mask", [&] {
     const auto causal = less_equal(key, query);
     if (!window) return causal;
     return logical_and(causal, greater(key, query - *window));
   });
-  masks_.push_back({window, visible});
+  masks_.push_back({window, std::nullopt, visible});
+  return visible;
+}
+
+Tensor Decode::chunk_mask(std::int64_t chunk) {
+  for (const auto& m : masks_)
+    if (m.chunk == chunk) return m.visible;
+  const auto& [key, query] = ordinals();
+  const auto visible = scoped(attention_mask_.builder(), "attention_mask", [&] {
+    const auto first = (query - 1) / chunk * chunk;  // tokens before the query's chunk
+    return logical_and(less_equal(key, query), greater(key, first));
+  });
+  masks_.push_back({std::nullopt, chunk, visible});
   return visible;
 }
 

@@ -26,9 +26,11 @@ struct AttentionSpec {
   std::int64_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
   std::optional<std::int64_t> value_dim = {};  // of a value head; absent: head_dim
   std::optional<std::int64_t> window = {};     // tokens a query sees, itself included; absent: all before it
+  std::optional<std::int64_t> chunk = {};      // tokens of a chunk: a query sees those of its own, up to itself; instead of a window
   std::optional<double> scale = {};            // absent: 1/√head_dim
   double softcap = 0;                          // softcap · tanh(score / softcap); 0: none
   std::optional<Tensor> bias = {};             // [B or 1, heads or 1, S, P + S], added to the scores: ALiBi and its like
+  std::optional<nn::Parameter> sink = {};      // [heads]: one more score in each row's softmax, which attends to nothing
 };
 
 class Decode {
@@ -50,6 +52,9 @@ class Decode {
 
   // bool [B, 1, S, P + S]: what each query sees. Distances count tokens, not cache slots, so both paddings are right.
   Tensor mask(std::optional<std::int64_t> window);
+
+  // The same for chunks of so many tokens (the chunked attention of Llama 4): (query − 1) / chunk = (key − 1) / chunk.
+  Tensor chunk_mask(std::int64_t chunk);
 
   // The same with a bias: its numbers where a query sees the key, the lowest number elsewhere.
   Tensor mask(std::optional<std::int64_t> window, Tensor bias);
@@ -77,9 +82,10 @@ class Decode {
   std::string name_suffix() const;  // of the next rope's parameters
 
   struct Mask {
-    std::optional<std::int64_t> window;
+    std::optional<std::int64_t> window, chunk;
     Tensor visible;
   };
+  Tensor attend_with_sink(Tensor q, std::vector<Tensor> operands, ir::Attributes attributes, const AttentionSpec& spec);
   struct Biased {
     std::optional<std::int64_t> window;
     const ir::Value* bias;
