@@ -43,6 +43,9 @@ TEST(EpRegistry, FieldsMustAgree) {
   EXPECT_THAT(error_of([] { register_ep({.name = "b", .cap_kv_buffer_max_length = true}); }), HasSubstr("share_buffer"));
   const EpCapabilities contradicting{.name = "c", .provider_options = {{"capture", "1"}}, .graph_capture_option = "capture"};
   EXPECT_THAT(error_of([&] { register_ep(contradicting); }), HasSubstr("provider option capture is '1', but enable_graph_capture is false"));
+  EXPECT_THAT(error_of([] { register_ep({.name = "d", .max_opset = 20}); }), HasSubstr("max_opset is 20, expected 21 to 28"));
+  EXPECT_THAT(error_of([] { register_ep({.name = "e", .max_opset = 29}); }), HasSubstr("max_opset is 29, expected 21 to 28"));
+  EXPECT_THAT(error_of([] { register_ep({.name = "f", .max_ir = 9}); }), HasSubstr("max_ir is 9, expected 10 or more"));
   for (auto ep : builtin_eps()) {
     const std::string name = ep.name;
     EXPECT_EQ(error_of([&] { register_ep(std::move(ep), true); }), "no error") << name;

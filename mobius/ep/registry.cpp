@@ -6,6 +6,7 @@
 
 #include "mobius/base/error.hpp"
 #include "mobius/base/log.hpp"
+#include "mobius/ep/versions.hpp"
 
 namespace mobius {
 namespace {
@@ -40,11 +41,13 @@ void check(const EpCapabilities& ep) {
          capture->second, ep.enable_graph_capture);
   const std::pair<const char*, std::int64_t> positive[] = {{"gqa_head_size_multiple", ep.gqa_head_size_multiple},
                                                            {"gqa_rotary_head_size_multiple", ep.gqa_rotary_head_size_multiple},
-                                                           {"gqa_rotary_table_multiple", ep.gqa_rotary_table_multiple},
-                                                           {"max_opset", ep.max_opset},
-                                                           {"max_ir", ep.max_ir}};
+                                                           {"gqa_rotary_table_multiple", ep.gqa_rotary_table_multiple}};
   for (const auto& [field, value] : positive)
     if (value <= 0) fail(ErrorKind::invalid_argument, "Execution provider '{}': {} is {}, expected 1 or more", ep.name, field, value);
+  if (ep.max_opset < lowest_opset || ep.max_opset > newest_opset)
+    fail(ErrorKind::invalid_argument, "Execution provider '{}': max_opset is {}, expected {} to {}", ep.name, ep.max_opset, lowest_opset, newest_opset);
+  if (ep.max_ir < lowest_max_ir)
+    fail(ErrorKind::invalid_argument, "Execution provider '{}': max_ir is {}, expected {} or more", ep.name, ep.max_ir, lowest_max_ir);
   if (!ep.dtypes.contains(ep.fallback_dtype))
     fail(ErrorKind::invalid_argument, "Execution provider '{}': fallback_dtype {} is not among its dtypes", ep.name, ir::short_name(ep.fallback_dtype));
 }

@@ -9,6 +9,7 @@
 #include "mobius/base/error.hpp"
 #include "mobius/base/log.hpp"
 #include "mobius/ep/registry.hpp"
+#include "mobius/ep/versions.hpp"
 #include "mobius/passes/inline.hpp"
 #include "mobius/passes/passes.hpp"
 #include "mobius/rules/rules.hpp"
@@ -233,11 +234,10 @@ class Pipeline {
 
 // The one asked for; else the EP's highest, or the model's own where a node would mean something else there.
 std::int64_t target_opset(const ir::Model& model, const EpCapabilities& ep, const OptimizeOptions& options) {
-  constexpr std::int64_t lowest = 21;
   const auto why_not = passes::why_not_raised(model, options.opset.value_or(ep.max_opset));
   if (!options.opset) return why_not ? opset_of(model) : ep.max_opset;
-  if (*options.opset < lowest || *options.opset > ep.max_opset)
-    fail(ErrorKind::invalid_argument, "opset {} can't be written for {}: expected {} to {}", *options.opset, ep.name, lowest, ep.max_opset);
+  if (*options.opset < lowest_opset || *options.opset > ep.max_opset)
+    fail(ErrorKind::invalid_argument, "opset {} can't be written for {}: expected {} to {}", *options.opset, ep.name, lowest_opset, ep.max_opset);
   if (why_not) fail(ErrorKind::unsupported, "{}", *why_not);
   return *options.opset;
 }
