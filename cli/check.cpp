@@ -13,6 +13,7 @@
 #include "cli/command.hpp"
 #include "mobius/base/error.hpp"
 #include "mobius/base/json.hpp"
+#include "mobius/formats/onnx_reader.hpp"
 #include "mobius/package/package.hpp"
 #include "mobius/runtime/onnxruntime.hpp"
 
@@ -124,9 +125,20 @@ Outcome try_model(const std::shared_ptr<runtime::Runtime>& library, const fs::pa
   return outcome;
 }
 
+std::vector<PackagedModel> models_to_run(const std::string& package) {
+  if (!fs::exists(package)) fail(ErrorKind::io, "{} does not exist", package);
+  auto models = packaged_models(package);
+  if (models.empty()) fail(ErrorKind::invalid_argument, "{} is no package: found no model.onnx, nor folders that hold one", package);
+  for (const auto& [component, path] : models) {
+    const auto facts = formats::read_onnx(path, formats::ExternalData::skip).metadata;
+    if (const auto weights = facts.find("mobius.weights"); weights != facts.end() && weights->second == "none")
+      fail(ErrorKind::invalid_argument, "{} was built with --no-weights: there is nothing to run", package);
+  }
+  return models;
+}
+
 int check(const Flags& flags) {
-  const auto models = packaged_models(flags.package);
-  if (models.empty()) fail(ErrorKind::invalid_argument, "{} is no package: found no model.onnx, nor folders that hold one", flags.package);
+  const auto models = models_to_run(flags.package);
   const auto library = runtime::Runtime::open(flags.onnxruntime);
   bool all_well = true;
   Json list = Json::Array{};

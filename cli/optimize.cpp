@@ -12,6 +12,7 @@
 #include "cli/progress.hpp"
 #include "cli/target.hpp"
 #include "mobius/base/error.hpp"
+#include "mobius/base/log.hpp"
 #include "mobius/base/parallel.hpp"
 #include "mobius/package/optimize_file.hpp"
 
@@ -44,6 +45,10 @@ OptimizeFileOptions options_of(const Flags& flags, std::optional<Progress>& prog
   return options;
 }
 
+bool ran(const OptimizeReport& report, const std::string& step) {
+  return std::ranges::any_of(report.steps, [&](const StepReport& s) { return s.name == step; });
+}
+
 int optimize(const Flags& flags) {
   set_thread_count(flags.threads);
   send_log_to_stderr(flags.target.trace || !flags.quiet);
@@ -53,6 +58,8 @@ int optimize(const Flags& flags) {
   const auto done = optimize_file(flags.in, flags.out, options_of(flags, progress));
   progress.reset();
   write_trace(flags.target, to_json(done.report));
+  if (!flags.print_after.empty() && !ran(done.report, flags.print_after))
+    logging::warning("--print-after: {} is not run for {} with these options", flags.print_after, done.report.ep);
   if (flags.json) {
     Json result = Json::Object{{"output", flags.out}, {"nodes_before", done.nodes_before}, {"nodes_after", done.nodes_after}};
     result.set("files", files_json(done.files));

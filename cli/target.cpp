@@ -35,6 +35,8 @@ std::string chosen_ep(const TargetFlags& flags) {
     }
     auto ep = ep_from_json(json, flags.ep_file);
     own = ep.name;
+    if (ep_registry().get(own))
+      fail(ErrorKind::invalid_argument, "{}: Execution provider '{}' is already registered; give yours another name", flags.ep_file, own);
     try {
       register_ep(std::move(ep));
     } catch (const Error& e) {

@@ -220,9 +220,13 @@ def test_check_tells_what_is_not_finite(mobius, tmp_path):
     assert result.returncode == 1 and "logits has values that are not finite" in result.stdout
 
 
-def test_check_needs_a_package_and_a_library(mobius, built, tmp_path):
+def test_check_needs_a_package_with_weights_and_a_library(mobius, built, tmp_path):
     result = mobius("check", tmp_path)
     assert result.returncode == 1 and "is no package" in result.stderr
+    result = mobius("check", tmp_path / "nowhere")
+    assert result.returncode == 1 and "nowhere does not exist" in result.stderr
+    result = mobius("check", built(LLAMA, "--no-weights"), "--onnxruntime", WHEEL)
+    assert result.returncode == 1 and "was built with --no-weights" in result.stderr
     result = mobius("check", built(LLAMA, "--ep", "default"), "--onnxruntime", tmp_path / "none")
     assert result.returncode == 1 and str(tmp_path / "none") in result.stderr
 

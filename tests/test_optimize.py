@@ -220,6 +220,13 @@ def test_trace_skip_and_print(mobius, small, tmp_path):
     assert "com.microsoft.SkipSimplifiedLayerNormalization" in operators(tmp_path / "out.onnx") and "InlinePass    " not in skipped.stderr
 
 
+def test_a_step_that_is_not_run_prints_nothing_and_says_so(mobius, small, tmp_path):
+    result = optimize(mobius, small[0], tmp_path / "out.onnx", "--ep", "cpu", "--print-after", "DecomposeAttention")
+    assert "// after" not in result.stdout and "--print-after: DecomposeAttention is not run for cpu" in result.stderr
+    result = optimize(mobius, small[0], tmp_path / "out.onnx", "--ep", "qnn", "--print-after", "DecomposeAttention")
+    assert "// after DecomposeAttention" in result.stdout and "is not run" not in result.stderr
+
+
 def test_an_ep_of_ones_own(mobius, small, tmp_path):
     model, feeds = small
     file = tmp_path / "my.json"
@@ -238,7 +245,7 @@ def test_an_ep_of_ones_own(mobius, small, tmp_path):
 @pytest.mark.parametrize("text,expected", [
     ("{", "my.json"), ("[]", "expected an object"), ('{"gqa_dtypes": []}', "the field 'name' is missing"),
     ('{"name": "x", "gqa_dtype": []}', "unknown field 'gqa_dtype'; known are name, description, dtypes"), ('{"name": "x", "dtypes": ["f33"]}', "dtypes[0] is 'f33'"),
-    ('{"name": "x", "max_opset": true}', "max_opset is boolean, expected a whole number"), ('{"name": "cuda"}', "already registered"),
+    ('{"name": "x", "max_opset": true}', "max_opset is boolean, expected a whole number"), ('{"name": "cuda"}', "'cuda' is already registered; give yours another name"),
     ('{"name": "x", "supports_fused_rope": false, "qkv_pack_dtypes": ["f16"]}', "needs empty qkv_pack_dtypes"),
 ])
 def test_files_that_describe_no_ep(mobius, small, tmp_path, text, expected):

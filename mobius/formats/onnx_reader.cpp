@@ -31,7 +31,7 @@ auto inside(const Place& place, const Body& body) {
   try {
     return body();
   } catch (const protozero::exception& e) {
-    fail(ErrorKind::corrupt_file, "{}: damaged protobuf message ({})", place(), e.what());
+    fail(ErrorKind::corrupt_file, "{}: not ONNX, or a damaged protobuf message ({})", place(), e.what());
   } catch (const Error& e) {
     throw e.within(place());
   }

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "mobius/base/error.hpp"
+#include "mobius/rewrite/body.hpp"
 #include "mobius/rewrite/matcher.hpp"
 #include "mobius/rewrite/screening.hpp"
 
@@ -97,7 +98,7 @@ class Application {
     std::ranges::copy_if(exposed, std::back_inserter(present), [](auto* v) { return v != nullptr; });
     auto* place = Placement(match_, present, root).find();
     if (!place) {
-      miss = {match_.nodes.size(), root->name + ": an operand depends on a reader of the result"};
+      miss = {match_.nodes.size(), scope_of_call(*root) + ": an operand depends on a reader of the result"};
       return false;
     }
 

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "mobius/base/error.hpp"
+#include "mobius/rewrite/body.hpp"
 #include "mobius/rewrite/operators.hpp"
 
 namespace mobius::rewrite {
@@ -213,7 +214,7 @@ class Solver {
     std::string text;
     if constexpr (std::is_invocable_v<Reason>) text = reason();
     else text = std::forward<Reason>(reason);
-    miss_ = {depth, (place ? place->name + ": " : "") + text};
+    miss_ = {depth, (place ? scope_of_call(*place) + ": " : "") + text};
     return false;
   }
 
