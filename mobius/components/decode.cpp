@@ -19,47 +19,74 @@ Decode::Decode(Tensor input_ids, Tensor attention_mask, Tensor position_ids)
 
 // ── attention ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-Tensor Decode::attend(Tensor q, Tensor k, Tensor v, const AttentionSpec& spec) {
-  auto& b = q.builder();
-  const auto name = "past_key_values." + std::to_string(presents_.size());
-  const auto cache = [&](std::int64_t dim) { return ir::Shape{"batch", spec.num_kv_heads, "past_sequence_len", dim}; };
-  const auto past_key = b.input(name + ".key", b.dtype(), cache(spec.head_dim));
-  const auto past_value = b.input(name + ".value", b.dtype(), cache(spec.value_dim.value_or(spec.head_dim)));
+namespace {
 
+ir::Attributes attributes_of(const AttentionSpec& spec) {
   ir::Attributes attributes{{"q_num_heads", spec.num_heads}, {"kv_num_heads", spec.num_kv_heads}};
   if (spec.scale && std::abs(*spec.scale * std::sqrt(static_cast<double>(spec.head_dim)) - 1) > 1e-6) attributes["scale"] = static_cast<float>(*spec.scale);
   if (spec.softcap != 0) attributes["softcap"] = static_cast<float>(spec.softcap);
+  return attributes;
+}
 
-  const auto visible = spec.chunk ? chunk_mask(*spec.chunk) : spec.bias ? mask(spec.window, *spec.bias) : mask(spec.window);
-  if (spec.sink) return attend_with_sink(q, {k, v, visible, past_key, past_value}, std::move(attributes), spec);
-  const auto [y, key, value] = attention(q, k, v, visible, past_key, past_value, std::move(attributes));
-  presents_.push_back({key, value});
-  return y;
+}  // namespace
+
+std::size_t Decode::add_cache(Tensor k, Tensor v, const AttentionSpec& spec) {
+  auto& b = k.builder();
+  const auto name = "past_key_values." + std::to_string(caches_.size());
+  const auto cache = [&](std::int64_t dim) { return ir::Shape{"batch", spec.num_kv_heads, "past_sequence_len", dim}; };
+  const auto past_key = b.input(name + ".key", b.dtype(), cache(spec.head_dim));
+  const auto past_value = b.input(name + ".value", b.dtype(), cache(spec.value_dim.value_or(spec.head_dim)));
+  caches_.push_back({k, v, past_key, past_value, {}, {}});
+  return caches_.size() - 1;
+}
+
+Tensor Decode::mask_of(const AttentionSpec& spec) {
+  if (spec.chunk) return chunk_mask(*spec.chunk);
+  return spec.bias ? mask(spec.window, *spec.bias) : mask(spec.window);
+}
+
+Tensor Decode::attend(Tensor q, Tensor k, Tensor v, const AttentionSpec& spec) {
+  auto& cache = caches_[add_cache(k, v, spec)];
+  return cache.keep(attention_over(cache, q, mask_of(spec), spec));
+}
+
+// The keys are joined once more, so that kernels that fuse the cache into attention serve these layers too.
+Tensor Decode::attend_again(Tensor q, std::size_t cache, const AttentionSpec& spec) { return attention_over(caches_.at(cache), q, mask_of(spec), spec)[0]; }
+
+Tensor Decode::attend_masked(Tensor q, Tensor k, Tensor v, const AttentionSpec& spec, const MaskOf& mask) {
+  auto& cache = caches_[add_cache(k, v, spec)];
+  const auto new_values = transpose(reshape(v, {0, 0, spec.num_kv_heads, -1}), {0, 2, 1, 3});
+  const auto values = concat<Tensor>({cache.past_value, new_values}, 2);
+  return cache.keep(attention_over(cache, q, mask(values), spec));
+}
+
+// The result, and the keys and values of all tokens.
+std::array<Tensor, 3> Decode::attention_over(const Cache& c, Tensor q, Tensor mask, const AttentionSpec& spec) {
+  if (spec.sink) return attention_with_sink(c, q, mask, spec);
+  return attention(q, c.new_key, c.new_value, mask, c.past_key, c.past_value, attributes_of(spec));
 }
 
 // A sink s takes part in the softmax only: every weight is multiplied by Z / (Z + eˢ) = σ(ln Z − s), with Z the sum over the keys that are seen. So the plain
 // operator does the work, and its scores give Z. Where a kernel has sinks, GQAFusion takes all this back.
-Tensor Decode::attend_with_sink(Tensor q, std::vector<Tensor> operands, ir::Attributes attributes, const AttentionSpec& spec) {
-  std::vector<Tensor::Arg> all{q};
-  all.insert(all.end(), operands.begin(), operands.end());
-  const auto results = Tensor::apply({"", "Attention"}, all, std::move(attributes), 4);
-  presents_.push_back({results[1], results[2]});
+std::array<Tensor, 3> Decode::attention_with_sink(const Cache& c, Tensor q, Tensor mask, const AttentionSpec& spec) {
+  const auto results = Tensor::apply({"", "Attention"}, {q, c.new_key, c.new_value, mask, c.past_key, c.past_value}, attributes_of(spec), 4);
 
   const auto heads = spec.num_heads;
   const Parameter sink(spec.sink->name(), ir::cast(ir::reshape(spec.sink->data(), {1, heads, 1, 1}), DataType::float32));
   const auto scores = q.dtype() == DataType::float32 ? results[3] : cast(results[3], DataType::float32);
-  const auto seen = where(operands[2], scores, -std::numeric_limits<double>::infinity());
+  const auto seen = where(mask, scores, -std::numeric_limits<double>::infinity());
   const auto log_sum = ops::one<Tensor>({"", "ReduceLogSumExp"}, {seen, Tensor::Arg{std::vector<std::int64_t>{3}}}, {{"keepdims", std::int64_t{1}}});
   const auto share = sigmoid(log_sum - sink);  // [B, heads, S, 1]
   const auto by_token = transpose(q.dtype() == DataType::float32 ? share : cast(share, q.dtype()), {0, 2, 1, 3});
-  return reshape(reshape(results[0], {0, 0, heads, spec.value_dim.value_or(spec.head_dim)}) * by_token, {0, 0, -1});
+  const auto y = reshape(reshape(results[0], {0, 0, heads, spec.value_dim.value_or(spec.head_dim)}) * by_token, {0, 0, -1});
+  return {y, results[1], results[2]};
 }
 
 void Decode::output_caches() {
-  for (std::size_t i = 0; i < presents_.size(); ++i) {
-    auto& b = presents_[i].key.builder();
-    b.output("present." + std::to_string(i) + ".key", presents_[i].key);
-    b.output("present." + std::to_string(i) + ".value", presents_[i].value);
+  for (std::size_t i = 0; i < caches_.size(); ++i) {
+    auto& b = caches_[i].new_key.builder();
+    b.output("present." + std::to_string(i) + ".key", *caches_[i].key);
+    b.output("present." + std::to_string(i) + ".value", *caches_[i].value);
   }
 }
 
@@ -107,13 +134,13 @@ Tensor Decode::chunk_mask(std::int64_t chunk) {
   return visible;
 }
 
-// The lowest number rather than −∞, so that no runtime makes NaN of it. For bfloat16 too.
+double lowest_score(DataType dtype) { return dtype == DataType::float16 ? -65504.0 : -3.3895313892515355e38; }
+
 Tensor Decode::mask(std::optional<std::int64_t> window, Tensor bias) {
   for (const auto& b : biased_)
     if (b.window == window && b.bias == bias.value()) return b.mask;
   const auto visible = mask(window);
-  const double lowest = bias.dtype() == DataType::float16 ? -65504.0 : -3.3895313892515355e38;
-  const auto made = scoped(bias.builder(), "attention_mask", [&] { return where(visible, bias, lowest); });
+  const auto made = scoped(bias.builder(), "attention_mask", [&] { return where(visible, bias, lowest_score(bias.dtype())); });
   biased_.push_back({window, bias.value(), made});
   return made;
 }
@@ -134,9 +161,9 @@ ir::RowFunction rope_rows(std::vector<float> frequencies, double factor, bool si
 }
 
 std::string describe(const RopeConfig& r, bool sine, bool long_range) {
-  auto id = fmt::format("rope {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(r.type), r.theta, r.rotary_dim, r.factor, r.attention_factor,
+  auto id = fmt::format("rope {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(r.type), r.theta, r.rotary_dim, r.factor, r.attention_factor,
                         r.original_max_position_embeddings, r.beta_fast, r.beta_slow, r.truncate, r.low_freq_factor, r.high_freq_factor, sine, long_range,
-                        r.max_position_embeddings, r.clockwise);
+                        r.max_position_embeddings, r.clockwise, r.turning_pairs);
   for (double x : long_range ? r.long_factor : r.short_factor) id += fmt::format(" {}", x);
   return id;
 }

@@ -9,6 +9,8 @@
 // It alone knows how the cache is laid out, so that no model file has to. What several layers share (a mask per distinct window, a
 // table per distinct rope) is made once, when first asked for.
 #pragma once
+#include <array>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -33,6 +35,9 @@ struct AttentionSpec {
   std::optional<nn::Parameter> sink = {};      // [heads]: one more score in each row's softmax, which attends to nothing
 };
 
+// What a mask adds where a query must not see: the lowest number, rather than −∞, so that no runtime makes NaN of it. For bfloat16 too.
+double lowest_score(ir::DataType dtype);
+
 class Decode {
  public:
   // input_ids [B, S], attention_mask [B, P + S] (1 = a token, 0 = padding, on either side), position_ids [B, S]; all int64.
@@ -49,6 +54,12 @@ class Decode {
   // Causal attention of q [B, S, heads·dim] over the cache and k, v [B, S, kv_heads·dim]; the result is [B, S, heads·value_dim].
   // Each call has a cache of its own: past_key_values.{i}.key and .value, i counting the calls.
   Tensor attend(Tensor q, Tensor k, Tensor v, const AttentionSpec& spec);
+  // Attention of q over what call number `cache` of attend had: layers that share keys and values. It has no cache of its own.
+  Tensor attend_again(Tensor q, std::size_t cache, const AttentionSpec& spec);
+  // As attend with a mask of its own, which may depend on the values of all tokens: `mask` takes those [B, kv_heads, P + S, value_dim] and
+  // gives numbers to add to the scores, [B, heads, S, P + S], very low where a query must not see.
+  using MaskOf = std::function<Tensor(Tensor values)>;
+  Tensor attend_masked(Tensor q, Tensor k, Tensor v, const AttentionSpec& spec, const MaskOf& mask);
 
   // bool [B, 1, S, P + S]: what each query sees. Distances count tokens, not cache slots, so both paddings are right.
   Tensor mask(std::optional<std::int64_t> window);
@@ -65,7 +76,7 @@ class Decode {
   Tensor query_ordinals() { return ordinals().query; }
 
   // The cache's new key and value of the latest attend.
-  std::pair<Tensor, Tensor> last_present() const { return {presents_.back().key, presents_.back().value}; }
+  std::pair<Tensor, Tensor> last_present() const { return {*caches_.back().key, *caches_.back().value}; }
 
   // Declares the caches' new values as graph outputs: present.{i}.key, present.{i}.value.
   void output_caches();
@@ -85,7 +96,6 @@ class Decode {
     std::optional<std::int64_t> window, chunk;
     Tensor visible;
   };
-  Tensor attend_with_sink(Tensor q, std::vector<Tensor> operands, ir::Attributes attributes, const AttentionSpec& spec);
   struct Biased {
     std::optional<std::int64_t> window;
     const ir::Value* bias;
@@ -97,15 +107,25 @@ class Decode {
   const Ordinals& ordinals();
 
   struct Cache {
-    Tensor key, value;
+    Tensor new_key, new_value;  // of this call's tokens, [B, S, kv_heads·dim]
+    Tensor past_key, past_value;
+    std::optional<Tensor> key, value;  // of all tokens
+    Tensor keep(std::array<Tensor, 3> attended) {
+      key = attended[1], value = attended[2];
+      return attended[0];
+    }
   };
+  std::array<Tensor, 3> attention_over(const Cache& cache, Tensor q, Tensor mask, const AttentionSpec& spec);
+  std::array<Tensor, 3> attention_with_sink(const Cache& cache, Tensor q, Tensor mask, const AttentionSpec& spec);
+  Tensor mask_of(const AttentionSpec& spec);
+  std::size_t add_cache(Tensor k, Tensor v, const AttentionSpec& spec);
 
   Tensor input_ids_, attention_mask_, position_ids_;
   std::optional<Ordinals> ordinals_;
   std::vector<Mask> masks_;
   std::vector<Biased> biased_;
   std::vector<Rotary> rotaries_;
-  std::vector<Cache> presents_;
+  std::vector<Cache> caches_;
 };
 
 }  // namespace mobius

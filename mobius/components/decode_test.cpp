@@ -78,6 +78,44 @@ TEST(Rope, OneTablePerKind) {
   EXPECT_EQ(*other.value()->shape(), *x.value()->shape());
 }
 
+TEST(Rope, ClockwiseUndoesIt) {
+  Graph g;
+  const auto x = g.b.input("x", DataType::float32, {"batch", "sequence_len", 4});
+  RopeConfig rope{.rotary_dim = 4, .max_position_embeddings = 10};
+  const auto turned = g.at.rope(x, 1, rope);
+  rope.clockwise = true;
+  g.b.output("y", g.at.rope(turned, 1, rope));
+  const Array values{DataType::float32, {1, 2, 4}, {1, 2, 3, 4, 5, 6, 7, 8}};
+  const auto y = ops::interpret(*g.model.graph, {{"x", values}, {"position_ids", int64s({1, 2}, {3, 9})}}).at("y");
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(y.values[i], values.values[i], 1e-6);
+}
+
+TEST(Attend, AgainSeesTheSameKeysAndHasNoCache) {
+  Graph g;
+  const auto input = [&](const char* name) { return g.b.input(name, DataType::float32, {"batch", "sequence_len", 8}); };
+  const auto q = input("q"), k = input("k"), v = input("v");
+  const AttentionSpec spec{.num_heads = 2, .num_kv_heads = 2, .head_dim = 4};
+  g.b.output("first", g.at.attend(q, k, v, spec));
+  g.b.output("again", g.at.attend_again(q, 0, spec));
+  g.at.output_caches();
+  EXPECT_EQ(g.model.graph->inputs().size(), 8u);  // three of the graph, q, k, v, one past key and value
+  const auto numbers = [](ir::Dims dims, double step) {
+    Array a{DataType::float32, std::move(dims), {}};
+    for (std::int64_t i = 0; i < ir::element_count(a.dims); ++i) a.values.push_back(std::sin(step * static_cast<double>(i + 1)));
+    return a;
+  };
+  const auto out = ops::interpret(*g.model.graph, {{"input_ids", int64s({1, 2}, {0, 0})},
+                                                   {"attention_mask", int64s({1, 5}, {1, 1, 1, 1, 1})},
+                                                   {"position_ids", int64s({1, 2}, {3, 4})},
+                                                   {"q", numbers({1, 2, 8}, 1)},
+                                                   {"k", numbers({1, 2, 8}, 2)},
+                                                   {"v", numbers({1, 2, 8}, 3)},
+                                                   {"past_key_values.0.key", numbers({1, 2, 3, 4}, 4)},
+                                                   {"past_key_values.0.value", numbers({1, 2, 3, 4}, 5)}});
+  EXPECT_EQ(out.at("first").values, out.at("again").values);
+  EXPECT_EQ(out.count("present.1.key"), 0u);
+}
+
 TEST(Rope, LongropePicksByTheLongestPosition) {
   Graph g;
   const auto x = g.b.input("x", DataType::float32, {"batch", "sequence_len", 2});

@@ -135,6 +135,39 @@ TEST(Rope, ATopLevelOriginalLengthWins) {
 
 // ── decoders ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+TEST(Rope, KindsOfLayersHaveTheirOwn) {
+  const auto of_kind = [](std::string_view json, std::string_view kind, std::string_view older_theta = {}) {
+    return read_rope_of_kind(reader(json), kind, {.head_dim = 64, .max_position_embeddings = 4096}, {.theta = 77}, older_theta);
+  };
+  const auto* now = R"({"rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8, "rope_theta": 1000}, "sliding_attention": null}})";
+  EXPECT_EQ(of_kind(now, "full_attention").type, RopeType::linear);
+  EXPECT_EQ(of_kind(now, "full_attention").theta, 1000);
+  EXPECT_EQ(of_kind(now, "sliding_attention").type, RopeType::standard);
+  EXPECT_EQ(of_kind(now, "sliding_attention").theta, 77);
+  const auto* older = R"({"rope_theta": 1000, "rope_local_base_freq": 500, "rope_scaling": {"rope_type": "linear", "factor": 8}})";
+  EXPECT_EQ(of_kind(older, "full_attention", "rope_theta"), of_kind(now, "full_attention"));
+  EXPECT_EQ(of_kind(older, "sliding_attention", "rope_local_base_freq").theta, 500);
+  EXPECT_EQ(of_kind(older, "sliding_attention", "rope_local_base_freq").type, RopeType::standard);
+  EXPECT_THAT(error_of([&] { of_kind(R"({"rope_parameters": {"rope_theta": 5}})", "full_attention"); }), HasSubstr("rope_parameters is flat"));
+}
+
+TEST(Rope, ProportionalPairsTurnAsFastAsInAWholeHead) {
+  const auto r = rope(R"({"rope_parameters": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "factor": 2}})");
+  EXPECT_EQ(r.rotary_dim, 64);
+  const auto f = inverse_frequencies(r), whole = inverse_frequencies(rope("{}"));
+  ASSERT_EQ(f.size(), 32u);
+  EXPECT_FLOAT_EQ(f[7], whole[7] / 2);
+  EXPECT_EQ(f[8], 0);
+  EXPECT_EQ(f[31], 0);
+}
+
+TEST(Rope, AFixedAlphaTakesThePlaceOfDynamicScaling) {
+  const auto r = rope(R"({"rope_scaling": {"type": "dynamic", "alpha": 1000.0, "factor": 1.0}})", {.fixed_alpha = true});
+  EXPECT_EQ(r.type, RopeType::standard);
+  EXPECT_NEAR(r.theta, 10000 * std::pow(1000.0, 64.0 / 62), 1e-3);
+  EXPECT_EQ(rope(R"({"rope_scaling": {"type": "dynamic", "factor": 2}})", {.fixed_alpha = true}).type, RopeType::dynamic);
+}
+
 TEST(DecoderConfig, TakesTheTypesDefaults) {
   const auto c = read_decoder(reader(R"({"model_type": "t", "num_attention_heads": 8})"), {.hidden_size = 512, .rope = {.theta = 9}});
   EXPECT_EQ(c.head_dim, 64);

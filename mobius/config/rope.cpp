@@ -16,8 +16,8 @@ struct Kind {
   RopeType type;
 };
 constexpr std::array kinds{
-    Kind{"default", RopeType::standard}, Kind{"linear", RopeType::linear},     Kind{"dynamic", RopeType::dynamic},
-    Kind{"yarn", RopeType::yarn},        Kind{"longrope", RopeType::longrope}, Kind{"llama3", RopeType::llama3},
+    Kind{"default", RopeType::standard},  Kind{"linear", RopeType::linear}, Kind{"dynamic", RopeType::dynamic},           Kind{"yarn", RopeType::yarn},
+    Kind{"longrope", RopeType::longrope}, Kind{"llama3", RopeType::llama3}, Kind{"proportional", RopeType::proportional},
 };
 
 RopeType type_of(const ConfigReader& r, const RopeDefaults& defaults) {
@@ -44,6 +44,7 @@ ConfigReader parameters_for(const ConfigReader& config, std::string_view layer_t
 
 // transformers' default rope of most types doesn't look at the key; its other kinds do, and then contradict the model that calls them.
 double rotated_part(const ConfigReader& config, const ConfigReader& r, RopeType type, const RopeDefaults& defaults) {
+  if (type == RopeType::proportional) return 1;
   const auto stated = r.positive("partial_rotary_factor", config.positive("partial_rotary_factor", defaults.partial_rotary_factor.value_or(1)));
   if (defaults.partial_rotary_factor || type == RopeType::standard) return defaults.partial_rotary_factor ? stated : 1;
   if (stated != 1) r.unsupported(fmt::format("partial_rotary_factor = {} is not supported: this model type rotates whole heads", stated));
@@ -83,6 +84,13 @@ void read_llama3(RopeConfig& rope, const ConfigReader& r) {
   rope.high_freq_factor = r.positive("high_freq_factor", 4);
   if (rope.high_freq_factor <= rope.low_freq_factor)
     fail(ErrorKind::invalid_argument, "{}: high_freq_factor {} must be above low_freq_factor {}", r.where(), rope.high_freq_factor, rope.low_freq_factor);
+}
+
+void read_proportional(RopeConfig& rope, const ConfigReader& r) {
+  const auto part = r.positive("partial_rotary_factor", 1);
+  if (part > 1) r.refuse("partial_rotary_factor", fmt::format("{}", part), "a number of at most 1");
+  rope.turning_pairs = static_cast<std::int64_t>(std::floor(part * static_cast<double>(rope.rotary_dim) / 2));
+  rope.factor = r.positive("factor", 1);
 }
 
 // Each key may be in its range, and the formulas still have no value: a logarithm of a negative number, a division by nothing.
@@ -142,6 +150,10 @@ RopeConfig read_rope(const ConfigReader& config, const RopeShape& shape, const R
     case RopeType::yarn: read_yarn(rope, r); break;
     case RopeType::longrope: read_longrope(rope, r); break;
     case RopeType::llama3: read_llama3(rope, r); break;
+    case RopeType::proportional:
+      read_proportional(rope, r);
+      rope.original_max_position_embeddings = 0;
+      break;
   }
   check_finite(rope, r);
   return rope;
@@ -228,8 +240,9 @@ std::vector<float> inverse_frequencies(const RopeConfig& rope, bool long_range) 
     return f;
   }
   for (auto& x : f) x = 1.0f / x;
-  if (rope.type == RopeType::linear)
+  if (rope.type == RopeType::linear || rope.type == RopeType::proportional)
     for (auto& x : f) x /= static_cast<float>(rope.factor);
+  if (rope.type == RopeType::proportional) std::fill(f.begin() + rope.turning_pairs, f.end(), 0.0f);
   return f;
 }
 

@@ -5,7 +5,8 @@
 //
 // Both spellings are read: `rope_theta` + `rope_scaling` (with `type` or `rope_type`), and `rope_parameters`, flat or one per layer type.
 // The kinds and their formulas are those of transformers' modeling_rope_utils: default, linear, dynamic (NTK), yarn (arXiv
-// 2309.00071), longrope (arXiv 2402.13753), llama3. An unknown kind is refused by name.
+// 2309.00071), longrope (arXiv 2402.13753), llama3, proportional (Gemma 4: a part of each head turns, as fast as in a whole one). An unknown kind is refused by
+// name.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -17,7 +18,7 @@
 
 namespace mobius {
 
-enum class RopeType { standard, linear, dynamic, yarn, longrope, llama3 };
+enum class RopeType { standard, linear, dynamic, yarn, longrope, llama3, proportional };
 
 struct RopeConfig {
   RopeType type = RopeType::standard;
@@ -33,6 +34,7 @@ struct RopeConfig {
   bool truncate = true;                                     // yarn
   double low_freq_factor = 1, high_freq_factor = 4;         // llama3
   std::vector<double> short_factor = {}, long_factor = {};  // longrope
+  std::int64_t turning_pairs = 0;                           // proportional: the first ones of rotary_dim / 2; the others stand still
 
   bool operator==(const RopeConfig&) const = default;
 };

@@ -34,11 +34,11 @@ Parameter Parameter::blocks(std::string name, std::int64_t size, std::vector<std
   return {std::move(name), ir::reshape(std::move(taken), std::move(dims))};
 }
 
-Parameter Parameter::plus(double offset) const {
+Parameter Parameter::affine(double factor, double offset) const {
   const auto* leaf = dynamic_cast<const ir::Placeholder*>(data_.get());
-  if (!leaf) return {name_, ir::affine(data_, 1, offset)};
+  if (!leaf) return {name_, ir::affine(data_, factor, offset)};
   const auto exact = std::make_shared<ir::Placeholder>(leaf->names(), ir::DataType::float32, leaf->dims());
-  return {name_, ir::cast(ir::affine(exact, 1, offset), data_->dtype())};
+  return {name_, ir::cast(ir::affine(exact, factor, offset), data_->dtype())};
 }
 
 }  // namespace mobius::nn

@@ -59,9 +59,12 @@ class Parameter {
   // Axis 0 seen as blocks of `size` rows, of which these are taken, in this order.
   Parameter blocks(std::string name, std::int64_t size, std::vector<std::int64_t> order) const;
   // w + offset, computed in double before the weight is rounded to its dtype (Gemma's 1 + w).
-  Parameter plus(double offset) const;
+  Parameter plus(double offset) const { return affine(1, offset); }
+  Parameter scaled(double factor) const { return affine(factor, 0); }  // w · factor, likewise
 
  private:
+  Parameter affine(double factor, double offset) const;
+
   std::string name_;
   ir::TensorPtr data_;
 };

@@ -5,6 +5,7 @@
 #include "mobius/base/error.hpp"
 #include "mobius/rewrite/body.hpp"
 #include "mobius/rewrite/matcher.hpp"
+#include "mobius/rewrite/operators.hpp"
 #include "mobius/rewrite/screening.hpp"
 
 namespace mobius::rewrite {
@@ -108,7 +109,7 @@ class Application {
       if (exposed[i] && results[i]) at.redirect(exposed[i], results[i]);
     for (auto* n : at.added()) {
       n->metadata.insert(root->metadata.begin(), root->metadata.end());
-      for (std::size_t i = n->outputs().size(); i-- > 0;)
+      for (std::size_t i = keeps_all_results(n->op) ? 0 : n->outputs().size(); i-- > 0;)
         if (n->output(i) && !n->output(i)->is_used() && n->outputs().size() > 1) n->drop_output(i);
       count(*n, +1);
     }

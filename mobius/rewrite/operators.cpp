@@ -39,6 +39,8 @@ constexpr std::array<Index, 16> indices = {{{"Gather", 1},
 bool is_commutative(ir::OpName op) { return op.domain.empty() && std::ranges::find(commutative, op.type) != commutative.end(); }
 bool is_broadcasting(ir::OpName op) { return is_commutative(op) || (op.domain.empty() && std::ranges::find(broadcasting, op.type) != broadcasting.end()); }
 
+bool keeps_all_results(ir::OpName op) { return op.domain == "com.microsoft" && op.type == "GroupQueryAttention"; }
+
 ir::DataType number_type(ir::OpName op, std::size_t i, std::span<ir::Value* const> operands, ir::DataType otherwise) {
   if (op.domain.empty())
     for (const auto& entry : indices)
