@@ -45,7 +45,8 @@ std::string show(const Row& row) { return row.size() > 12 ? fmt::format("a row o
 // The mask's elements on one sample.
 class Visible {
  public:
-  Visible(const ops::Array* mask, bool is_causal, const Sample& sample) : mask_(mask), is_causal_(is_causal), sample_(sample) {}
+  // `biases`: other numbers than "nothing" and "lowest" are added to the scores of what is visible.
+  Visible(const ops::Array* mask, bool is_causal, const Sample& sample, bool biases) : mask_(mask), is_causal_(is_causal), sample_(sample), biases_(biases) {}
 
   // What is no yes or no (a bias), or can't be broadcast.
   std::optional<std::string> problem() const {
@@ -57,7 +58,7 @@ class Visible {
       const auto axis = 4 - dims.size() + i;
       if (axis != 1 && dims[i] != 1 && dims[i] != want[axis]) return fmt::format("the mask's dimension {} is {}, expected 1 or {}", i, dims[i], want[axis]);
     }
-    if (mask_->dtype == ir::DataType::boolean) return std::nullopt;
+    if (mask_->dtype == ir::DataType::boolean || biases_) return std::nullopt;
     for (const double v : mask_->values)
       if (v != 0 && !(v <= -1e4)) return fmt::format("the mask adds {} to scores", v);
     return std::nullopt;
@@ -74,7 +75,7 @@ class Visible {
       index = index * static_cast<std::size_t>(dims[i]) + static_cast<std::size_t>(dims[i] == 1 ? 0 : at[axis]);
     }
     const double v = mask_->values[index];
-    return mask_->dtype == ir::DataType::boolean ? v != 0 : v == 0;
+    return mask_->dtype == ir::DataType::boolean ? v != 0 : biases_ ? !(v <= -1e4) : v == 0;
   }
 
   std::int64_t heads() const { return mask_ && mask_->dims.size() >= 3 ? mask_->dims[mask_->dims.size() - 3] : 1; }
@@ -83,12 +84,16 @@ class Visible {
   const ops::Array* mask_;
   bool is_causal_;
   const Sample& sample_;
+  bool biases_;
 };
 
 class MaskTrial {
  public:
-  explicit MaskTrial(const ir::Node& attention)
-      : mask_(attention.input(3)), is_causal_(attention.int_attribute("is_causal", 0) != 0), evaluation_(mask_, attention.input(0), attention.input(4)) {}
+  explicit MaskTrial(const ir::Node& attention, bool biases = false)
+      : mask_(attention.input(3)),
+        is_causal_(attention.int_attribute("is_causal", 0) != 0),
+        biases_(biases),
+        evaluation_(mask_, attention.input(0), attention.input(4)) {}
 
   ir::Value* attention_mask() const { return evaluation_.attention_mask(); }
   const std::vector<std::int64_t>& thresholds() const { return evaluation_.thresholds(); }
@@ -105,7 +110,7 @@ class MaskTrial {
         if (const auto* why = std::get_if<std::string>(&result)) return *why;
         values = std::move(std::get<ops::Array>(result));
       }
-      const Visible visible(values ? &*values : nullptr, is_causal_, *sample);
+      const Visible visible(values ? &*values : nullptr, is_causal_, *sample, biases_);
       if (auto why = visible.problem()) return why;
       if (auto why = check(*sample, visible)) return why;
     }
@@ -115,6 +120,7 @@ class MaskTrial {
  private:
   ir::Value* mask_;
   bool is_causal_;
+  bool biases_;
   SampleEvaluation evaluation_;
 };
 
@@ -183,7 +189,7 @@ std::variant<CausalMask, std::string> causal_mask(const ir::Node& attention) {
 }
 
 std::variant<ir::Value*, std::string> mask_without_lookahead(const ir::Node& attention) {
-  MaskTrial trial(attention);
+  MaskTrial trial(attention, /*biases=*/true);
   const auto why = trial.each(padded_anywhere(), [](const Sample& sample, const Visible& visible) -> std::optional<std::string> {
     for (std::size_t row = 0; row < sample.rows.size(); ++row)
       for (std::int64_t query = 0; query < sample.length; ++query)

@@ -2,8 +2,8 @@
 //   q = RotaryEmbedding(q'), k = RotaryEmbedding(k')  then goes inside (gqa_rope.cpp).
 //
 // The kernel attends causally over the tokens of each row, whose number it is told: so the mask must say just that (see
-// attention_mask.hpp), and padding may stand on the right only. With Padding::any the mask goes along as a bias instead, and rope stays
-// outside, where it reads every token's own position.
+// attention_mask.hpp), and padding may stand on the right only. With Padding::any, and where the mask says more (ALiBi's distances, chunks), it
+// goes along as a bias instead, and rope stays outside, where it reads every token's own position.
 #include <fmt/format.h>
 
 #include "mobius/rules/attention_mask.hpp"
@@ -34,27 +34,41 @@ Why sizes_do_not_fit(const ir::Node& attention, const Target& t) {
   return std::nullopt;
 }
 
-const std::variant<CausalMask, std::string>& meaning(const ir::Node& attention, const Target& t) {
-  // Without a mask the node itself says what is seen.
-  return t.remembered<std::variant<CausalMask, std::string>>(attention.input(3) ? attention.input(3) : attention.output(),
-                                                             [&] { return causal_mask(attention); });
+// How the kernel is told what the mask says: by the number of tokens in each row, or by the mask itself. Else why it can't be told.
+struct AsBias {
+  ir::Value* attention_mask;  // where padding is
+};
+using Meaning = std::variant<CausalMask, AsBias, std::string>;
+
+// Whether the mask can be the kernel's bias, [batch or 1, heads or 1, queries, keys].
+Meaning as_bias(const ir::Node& attention, const Target& t) {
+  if (!t.ep.supports_gqa_attention_bias) return "the kernel has no attention_bias, so it can't take padding on any side";
+  const auto* mask = attention.input(3);
+  if (!mask) return "there is no mask that tells where padding is";
+  if (mask->rank() != 4u || (*mask->shape())[2] != (*attention.input(0)->shape())[1]) return "the mask has no row for each query";
+  const auto found = mask_without_lookahead(attention);
+  if (const auto* why = std::get_if<std::string>(&found)) return "the mask is not causal: " + *why;
+  return AsBias{std::get<ir::Value*>(found)};
 }
 
-using PaddingMask = std::variant<ir::Value*, std::string>;
-const PaddingMask& padding_mask(const ir::Node& attention, const Target& t) {
-  return t.remembered<PaddingMask>(attention.input(3), [&] { return mask_without_lookahead(attention); });
+Meaning find_meaning(const ir::Node& attention, const Target& t) {
+  if (t.padding == Padding::any) return as_bias(attention, t);
+  const auto found = causal_mask(attention);
+  if (const auto* mask = std::get_if<CausalMask>(&found)) return *mask;
+  auto bias = as_bias(attention, t);
+  return std::holds_alternative<AsBias>(bias) ? bias : "the mask is not causal with padding: " + std::get<std::string>(found);
+}
+
+const Meaning& meaning(const ir::Node& attention, const Target& t) {
+  // Without a mask the node itself says what is seen.
+  return t.remembered<Meaning>(attention.input(3) ? attention.input(3) : attention.output(), [&] { return find_meaning(attention, t); });
 }
 
 Why mask_does_not_fit(const ir::Node& attention, const Target& t) {
-  if (t.padding == Padding::any) {
-    if (!t.ep.supports_gqa_attention_bias) return "the kernel has no attention_bias, so it can't take padding on any side";
-    if (!attention.input(3)) return "there is no mask that tells where padding is";
-    const auto* why = std::get_if<std::string>(&padding_mask(attention, t));
-    return why ? Why("the mask is not causal: " + *why) : std::nullopt;
-  }
   const auto& found = meaning(attention, t);
-  if (const auto* why = std::get_if<std::string>(&found)) return "the mask is not causal with padding: " + *why;
-  if (std::get<CausalMask>(found).window && !t.ep.supports_gqa_window) return "the kernel has no window";
+  if (const auto* why = std::get_if<std::string>(&found)) return *why;
+  const auto* mask = std::get_if<CausalMask>(&found);
+  if (mask && mask->window && !t.ep.supports_gqa_window) return "the kernel has no window";
   return std::nullopt;
 }
 
@@ -100,14 +114,14 @@ std::vector<ir::Value*> make_gqa(Inserter& at, const ir::Node& attention, const 
     if (attention.float_attribute(name, 0) != 0) attributes[name] = attention.float_attribute(name, 0);
 
   std::vector<ir::Value*> operands{in[0], in[1], in[2], in[4], in[5]};
-  if (t.padding == Padding::any) {
-    const auto lengths = all_slots(at, attention, std::get<ir::Value*>(padding_mask(attention, t)));
-    operands.insert(operands.end(), {lengths.seqlens_k, lengths.total, nullptr, nullptr, nullptr, bias_of(at, in[3], in[0]->dtype())});
-  } else {
-    const auto& mask = std::get<CausalMask>(meaning(attention, t));
-    const auto lengths = mask.attention_mask ? counted(at, attention, mask.attention_mask) : all_slots(at, attention, nullptr);
+  const auto& told = meaning(attention, t);
+  if (const auto* mask = std::get_if<CausalMask>(&told)) {
+    const auto lengths = mask->attention_mask ? counted(at, attention, mask->attention_mask) : all_slots(at, attention, nullptr);
     operands.insert(operands.end(), {lengths.seqlens_k, lengths.total});
-    if (mask.window) attributes["local_window_size"] = *mask.window;
+    if (mask->window) attributes["local_window_size"] = *mask->window;
+  } else {
+    const auto lengths = all_slots(at, attention, std::get<AsBias>(told).attention_mask);
+    operands.insert(operands.end(), {lengths.seqlens_k, lengths.total, nullptr, nullptr, nullptr, bias_of(at, in[3], in[0]->dtype())});
   }
   return at.add(gqa_op(), std::move(operands), std::move(attributes), 3);
 }

@@ -192,6 +192,32 @@ TEST(GqaFusion, WithAnyPaddingTheMaskGoesAlong) {
   expect_unchanged(gqa_fusion(), "cuda", AttentionGraph{}.text(), "the kernel", setup);
 }
 
+// ALiBi: scores fall with the distance, by a slope of each head's own.
+const std::string alibi = counted_causal + R"(
+  ordinal = CumSum(attention_mask, one)
+  key_floats = Cast<to = 1>(ordinal)
+  key_row = Unsqueeze(key_floats, axes_1_2)
+  distances = Mul(key_row, slopes)
+  mask_and_distances = Where(mask, distances, lowest)
+)";
+
+TEST(GqaFusion, AMaskThatAddsToScoresGoesAlong) {
+  const AttentionGraph g{.mask = alibi, .operand = "mask_and_distances"};
+  auto text = g.text();
+  text.replace(text.find("float nothing"), 0, "float[1,2,1,1] slopes = {0.5, 0.25}, ");
+  for (const auto& setup : {usual, any_padding}) {
+    const auto r = rewritten(gqa_fusion(), "cpu", text, setup);
+    const auto* gqa = gqa_of(r.model);
+    ASSERT_NE(gqa, nullptr) << r.report.nearest_miss;
+    EXPECT_NE(gqa->input(10), nullptr);
+    EXPECT_EQ(rewrite::difference(r.original, r.model, setup.trials).value_or(""), "");
+  }
+  // A kernel without a bias can't be told: then the first reason is given.
+  const auto r = rewritten(gqa_fusion(), "mlx", text, usual);
+  EXPECT_EQ(r.report.applied, 0u);
+  EXPECT_THAT(r.report.nearest_miss, testing::HasSubstr("the mask is not causal with padding: the mask adds"));
+}
+
 // ── what is left alone, and why ──────────────────────────────────────────────────────────────────────────────────────────
 
 void expect_left(const AttentionGraph& g, std::string_view reason, std::string_view ep = "cpu", const Setup& setup = usual) {
