@@ -16,4 +16,15 @@ from mobius.nn._layers import Embedding, LayerNorm, Linear, RMSNorm
 from mobius.nn._module import Module, ModuleList, Parameter, Sequential, state_names
 from mobius.nn._op import OpBuilder, Tensor
 
-__all__ = ["Embedding", "LayerNorm", "Linear", "Module", "ModuleList", "OpBuilder", "Parameter", "RMSNorm", "Sequential", "Tensor", "build_graph", "state_names"]
+_COMPONENTS = ("Attention", "DecoderLayer", "MLP")  # of mobius.components, which are made of what is here
+
+
+def __getattr__(name: str):
+    if name in _COMPONENTS:
+        from mobius import components
+
+        return getattr(components, name)
+    raise AttributeError(f"module 'mobius.nn' has no attribute {name!r}")
+
+
+__all__ = ["Attention", "DecoderLayer", "Embedding", "LayerNorm", "Linear", "MLP", "Module", "ModuleList", "OpBuilder", "Parameter", "RMSNorm", "Sequential", "Tensor", "build_graph", "state_names"]
