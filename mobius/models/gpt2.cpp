@@ -1,6 +1,8 @@
 // GPT-2 (Radford et al. 2019): learned positions, LayerNorm before attention and MLP, a tied head.
 //
 //   x = wte[token] + wpe[position];   h = x + Attention(LN(x));   y = h + MLP(LN(h))
+//
+// Image GPT (Chen et al. 2020) has RMSNorm in place of LayerNorm, and a head of its own without the token that starts an image.
 #include <cmath>
 
 #include "mobius/components/layer_norm_decoder.hpp"
@@ -10,6 +12,7 @@ namespace mobius::models {
 namespace gpt2 {
 
 struct Config : DecoderConfig {
+  std::int64_t logits = 0;      // per token
   bool scale = true;            // by 1/√head_dim
   bool scale_by_layer = false;  // also by 1/(layer + 1)
 };
@@ -29,13 +32,16 @@ struct Attention : Module<Attention, Config> {
   }
 };
 
-struct Layer : Module<Layer, Config> {
+template <class Norm>
+struct Layer : Module<Layer<Norm>, Config> {
+  using Base = Module<Layer, Config>;
+  using Base::cfg, Base::scope;
   std::int64_t index;
-  Layer(Scope s, const Config& c, std::int64_t i) : Module(std::move(s), c), index(i) {}
+  Layer(Scope s, const Config& c, std::int64_t i) : Base(std::move(s), c), index(i) {}
 
-  LayerNorm ln_1{scope / "ln_1", cfg.hidden_size, cfg.rms_norm_eps};
+  Norm ln_1{scope / "ln_1", cfg.hidden_size, cfg.rms_norm_eps};
   Attention attn{scope / "attn", cfg, index};
-  LayerNorm ln_2{scope / "ln_2", cfg.hidden_size, cfg.rms_norm_eps};
+  Norm ln_2{scope / "ln_2", cfg.hidden_size, cfg.rms_norm_eps};
   Conv1DFeedForward mlp{scope / "mlp", cfg};
 
   Tensor forward(Tensor x, Decode& at) const {
@@ -44,16 +50,20 @@ struct Layer : Module<Layer, Config> {
   }
 };
 
-struct GPT2 : Module<GPT2, Config> {
-  using Module::Module;
+template <class Norm>
+struct GPT2 : Module<GPT2<Norm>, Config> {
+  using Base = Module<GPT2, Config>;
+  using Base::cfg, Base::scope;
+  GPT2(Scope s, const Config& c) : Base(std::move(s), c) {}
+
   Scope transformer = (scope / "transformer").or_left_out();
   Scope head = scope / "lm_head";
 
   Embedding wte = token_embedding(transformer / "wte", cfg, head);
   Embedding wpe{transformer / "wpe", cfg.max_position_embeddings, cfg.hidden_size};
-  std::vector<Layer> h = layers_of<Layer>(transformer / "h", cfg);
-  LayerNorm ln_f{transformer / "ln_f", cfg.hidden_size, cfg.rms_norm_eps};
-  Linear lm_head = vocabulary_head(head, cfg, wte);
+  std::vector<Layer<Norm>> h = layers_of<Layer<Norm>>(transformer / "h", cfg);
+  Norm ln_f{transformer / "ln_f", cfg.hidden_size, cfg.rms_norm_eps};
+  Linear lm_head = cfg.tie_word_embeddings ? Linear(head, wte.weight()) : Linear(head, cfg.hidden_size, cfg.logits);
 
   Tensor forward(Tensor input_ids, Decode& at) const {
     auto x = wte(input_ids);
@@ -64,15 +74,27 @@ struct GPT2 : Module<GPT2, Config> {
 };
 
 Config config(const ConfigReader& r) {
-  Config c{read_decoder_without_rope(r, {.vocab_size = 50257,
-                                         .hidden_size = 768,
-                                         .num_hidden_layers = 12,
-                                         .num_attention_heads = 12,
-                                         .max_position_embeddings = 1024,
-                                         .rms_norm_eps = 1e-5,
-                                         .hidden_act = "gelu_new",
-                                         .tie_word_embeddings = true,
-                                         .own_names = gpt_names})};
+  const bool image = r.model_type() == "imagegpt";
+  DecoderDefaults defaults{.vocab_size = 50257,
+                           .hidden_size = 768,
+                           .num_hidden_layers = 12,
+                           .num_attention_heads = 12,
+                           .max_position_embeddings = 1024,
+                           .rms_norm_eps = 1e-5,
+                           .hidden_act = "gelu_new",
+                           .tie_word_embeddings = true,
+                           .own_names = gpt_names};
+  if (image) {
+    defaults.vocab_size = 513;
+    defaults.hidden_size = 512;
+    defaults.num_hidden_layers = 24;
+    defaults.num_attention_heads = 8;
+    defaults.hidden_act = "quick_gelu";
+    defaults.tie_word_embeddings = false;
+  }
+  Config c{read_decoder_without_rope(r, defaults)};
+  if (image) r.only("tie_word_embeddings", false);
+  c.logits = image ? c.vocab_size - 1 : c.vocab_size;
   c.intermediate_size = r.optional_size("n_inner").value_or(4 * c.hidden_size);
   c.scale = r.boolean("scale_attn_weights", true);
   c.scale_by_layer = r.boolean("scale_attn_by_inverse_layer_idx", false);
@@ -80,8 +102,12 @@ Config config(const ConfigReader& r) {
   return c;
 }
 
+std::vector<Component> build(const ConfigReader& r, ir::DataType dtype) {
+  return r.model_type() == "imagegpt" ? causal_lm_of<GPT2<RMSNorm>>(config)(r, dtype) : causal_lm_of<GPT2<LayerNorm>>(config)(r, dtype);
+}
+
 }  // namespace gpt2
 
-Family family_gpt2() { return {.types = {"gpt2"}, .ignorable = {"*.attn.bias", "*.attn.masked_bias"}, .build = causal_lm_of<gpt2::GPT2>(gpt2::config)}; }
+Family family_gpt2() { return {.types = {"gpt2", "gpt-sw3", "imagegpt"}, .ignorable = {"*.attn.bias", "*.attn.masked_bias"}, .build = gpt2::build}; }
 
 }  // namespace mobius::models
