@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -31,12 +32,11 @@ ir::Attributes attributes_of(const AttentionSpec& spec) {
 }  // namespace
 
 std::size_t Decode::add_cache(Tensor k, Tensor v, const AttentionSpec& spec) {
-  auto& b = k.builder();
-  const auto name = "past_key_values." + std::to_string(caches_.size());
+  const auto number = next_number();
   const auto cache = [&](std::int64_t dim) { return ir::Shape{"batch", spec.num_kv_heads, "past_sequence_len", dim}; };
-  const auto past_key = b.input(name + ".key", b.dtype(), cache(spec.head_dim));
-  const auto past_value = b.input(name + ".value", b.dtype(), cache(spec.value_dim.value_or(spec.head_dim)));
-  caches_.push_back({k, v, past_key, past_value, {}, {}});
+  const auto past_key = past(number, "key", cache(spec.head_dim));
+  const auto past_value = past(number, "value", cache(spec.value_dim.value_or(spec.head_dim)));
+  caches_.push_back({number, k, v, past_key, past_value, {}, {}});
   return caches_.size() - 1;
 }
 
@@ -82,12 +82,20 @@ std::array<Tensor, 3> Decode::attention_with_sink(const Cache& c, Tensor q, Tens
   return {y, results[1], results[2]};
 }
 
+Tensor Decode::past(std::int64_t number, const std::string& name, ir::Shape shape) {
+  auto& b = input_ids_.builder();
+  return b.input(past_prefix_ + std::to_string(number) + "." + name, b.dtype(), std::move(shape));
+}
+
 void Decode::output_caches() {
-  for (std::size_t i = 0; i < caches_.size(); ++i) {
-    auto& b = caches_[i].new_key.builder();
-    b.output("present." + std::to_string(i) + ".key", *caches_[i].key);
-    b.output("present." + std::to_string(i) + ".value", *caches_[i].value);
+  std::vector<State> all;
+  for (const auto& c : caches_) {
+    all.push_back({c.number, "key", *c.key});
+    all.push_back({c.number, "value", *c.value});
   }
+  all.insert(all.end(), states_.begin(), states_.end());
+  std::ranges::stable_sort(all, {}, &State::number);
+  for (const auto& s : all) s.value.builder().output("present." + std::to_string(s.number) + "." + s.name, s.value);
 }
 
 // ── masks ────────────────────────────────────────────────────────────────────────────────────────────────────────────────

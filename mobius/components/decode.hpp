@@ -11,8 +11,10 @@
 #pragma once
 #include <array>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -38,13 +40,28 @@ struct AttentionSpec {
 // What a mask adds where a query must not see: the lowest number, rather than −∞, so that no runtime makes NaN of it. For bfloat16 too.
 double lowest_score(ir::DataType dtype);
 
+// A recurrence over a state S [key_dim, value_dim] of each head, token by token:
+//   S ← exp(decay)·S;   S ← S + k ⊗ β(v − Sᵀk)  (with β),  or  S + k ⊗ v  (without);   o = scale · Sᵀq
+struct RecurrenceSpec {
+  std::int64_t query_heads = 0, heads = 0;  // heads: of values and states; queries and keys of query_heads serve equally many each
+  std::int64_t key_dim = 0, value_dim = 0;
+  double scale = 1;
+  std::string_view state = "recurrent_state";  // its name in the cache
+  bool flat = false;                           // the cache leaves value_dim out, which is 1
+};
+
 class Decode {
  public:
   // input_ids [B, S], attention_mask [B, P + S] (1 = a token, 0 = padding, on either side), position_ids [B, S]; all int64.
   Decode(Tensor input_ids, Tensor attention_mask, Tensor position_ids);
+  // Of a model that has neither mask nor positions: states only, past_states.{i}.*, and no padding.
+  explicit Decode(Tensor input_ids);
 
   const Tensor& position_ids() const { return position_ids_; }
   const Tensor& attention_mask() const { return attention_mask_; }
+
+  // The caches that follow are layer i's and are named after it. A model that says so says it in each layer.
+  void enter_layer(std::int64_t i) { layer_ = i; }
 
   // Rotates the first rotary_dim elements of every head of x [B, S, heads·dim].
   Tensor rope(Tensor x, std::int64_t heads, const RopeConfig& rope);
@@ -52,7 +69,7 @@ class Decode {
   Tensor rope(Tensor x, std::int64_t heads, const std::optional<RopeConfig>& rope) { return rope ? this->rope(x, heads, *rope) : x; }
 
   // Causal attention of q [B, S, heads·dim] over the cache and k, v [B, S, kv_heads·dim]; the result is [B, S, heads·value_dim].
-  // Each call has a cache of its own: past_key_values.{i}.key and .value, i counting the calls.
+  // Each call has a cache of its own: past_key_values.{i}.key and .value, i the layer that was entered; else i counts the calls.
   Tensor attend(Tensor q, Tensor k, Tensor v, const AttentionSpec& spec);
   // Attention of q over what call number `cache` of attend had: layers that share keys and values. It has no cache of its own.
   Tensor attend_again(Tensor q, std::size_t cache, const AttentionSpec& spec);
@@ -78,7 +95,20 @@ class Decode {
   // The cache's new key and value of the latest attend.
   std::pair<Tensor, Tensor> last_present() const { return {*caches_.back().key, *caches_.back().value}; }
 
-  // Declares the caches' new values as graph outputs: present.{i}.key, present.{i}.value.
+  // x [B, S, ...] with zeros where there is padding.
+  Tensor only_tokens(Tensor x);
+
+  // y_t = activation(Σ_j w[:, j] · x_{t − k + 1 + j} + b), channel by channel: x [B, S, C], weight [C, 1, k], bias [C]. Padding counts as
+  // zeros, and the cache past_key_values.{i}.conv_state [B, C, k − 1] keeps each row's last k − 1 steps up to its last token, so padding on either side
+  // of a call's tokens changes nothing. Within a call a row's tokens stand together, and padding left of them belongs before the first call.
+  Tensor causal_conv(Tensor x, const nn::Parameter& weight, const std::optional<nn::Parameter>& bias, std::string_view activation = {});
+
+  // The recurrence of q, k [B, S, query_heads·key_dim], v [B, S, heads·value_dim], decay (log; [B, S, heads] or [B, S, heads·key_dim];
+  // absent: none) and beta [B, S, heads] (absent: no delta rule); the result is [B, S, heads·value_dim]. Its cache is past_key_values.{i}.{spec.state}
+  // [B, heads, key_dim, value_dim]. Padding has to be neutral: zero decay, and zero values or beta (only_tokens).
+  Tensor recur(Tensor q, Tensor k, Tensor v, const std::optional<Tensor>& decay, const std::optional<Tensor>& beta, const RecurrenceSpec& spec);
+
+  // Declares the caches' new values as graph outputs, layer by layer: present.{i}.key, present.{i}.value, ...
   void output_caches();
 
  private:
@@ -107,6 +137,7 @@ class Decode {
   const Ordinals& ordinals();
 
   struct Cache {
+    std::int64_t number;        // in its names
     Tensor new_key, new_value;  // of this call's tokens, [B, S, kv_heads·dim]
     Tensor past_key, past_value;
     std::optional<Tensor> key, value;  // of all tokens
@@ -120,7 +151,22 @@ class Decode {
   Tensor mask_of(const AttentionSpec& spec);
   std::size_t add_cache(Tensor k, Tensor v, const AttentionSpec& spec);
 
+  struct State {
+    std::int64_t number;
+    std::string name;
+    Tensor value;
+  };
+  std::int64_t next_number() const { return layer_.value_or(static_cast<std::int64_t>(caches_.size())); }
+  Tensor past(std::int64_t number, const std::string& name, ir::Shape shape);
+  Tensor conv_steps(std::int64_t channels, std::int64_t kept);
+
   Tensor input_ids_, attention_mask_, position_ids_;
+  bool has_mask_ = true;
+  std::string past_prefix_ = "past_key_values.";
+  std::optional<std::int64_t> layer_;
+  std::optional<Tensor> token_weights_;  // [B, S, 1]: 1 for tokens, 0 for padding
+  std::map<std::pair<std::int64_t, std::int64_t>, Tensor> conv_steps_;
+  std::vector<State> states_;
   std::optional<Ordinals> ordinals_;
   std::vector<Mask> masks_;
   std::vector<Biased> biased_;

@@ -51,6 +51,16 @@ struct SelfAttention : AttentionProjections<SelfAttention> {
   }
 };
 
+// The same without positions: the layers around it have an order of their own.
+struct UnrotatedAttention : AttentionProjections<UnrotatedAttention> {
+  using AttentionProjections::AttentionProjections;
+
+  Tensor forward(Tensor x, Decode& at) const {
+    const auto q = q_proj(x), k = k_proj(x);
+    return o_proj(at.attend(q, k, v_proj(x), attention_spec(cfg, layer)));
+  }
+};
+
 // The same with RMS-normalised query and key heads, which are rotated afterwards (arXiv 2302.05442).
 struct HeadNormAttention : AttentionProjections<HeadNormAttention> {
   using AttentionProjections::AttentionProjections;
@@ -146,6 +156,13 @@ struct PostNormLayer : Module<PostNormLayer<Attention, MLP, Config>, Config> {
   }
 };
 
+// The final norm's name in the checkpoint: "norm", unless the config says otherwise with a constant `final_norm`.
+template <class Config>
+constexpr std::string_view final_norm_name() {
+  if constexpr (requires { Config::final_norm; }) return Config::final_norm;
+  else return "norm";
+}
+
 // What is below the head: the embedding of tokens, the layers and the final norm. `head` is where a tied head would be stored.
 template <class Layer, class Config = DecoderConfig, class Norm = RMSNorm>
 struct DecoderStack : Module<DecoderStack<Layer, Config, Norm>, Config> {
@@ -156,7 +173,7 @@ struct DecoderStack : Module<DecoderStack<Layer, Config, Norm>, Config> {
 
   Embedding embed_tokens{scope / "embed_tokens", cfg.vocab_size, cfg.hidden_size, tied_names()};
   std::vector<Layer> layers = make_layers();
-  Norm norm{scope / "norm", cfg.hidden_size, cfg.rms_norm_eps};
+  Norm norm{scope / final_norm_name<Config>(), cfg.hidden_size, cfg.rms_norm_eps};
 
   // Embedded tokens [B, S, hidden_size] -> normalised states [B, S, hidden_size].
   Tensor forward(Tensor x, Decode& at) const {

@@ -13,6 +13,7 @@
 #include "mobius/config/decoder.hpp"
 #include "mobius/nn/parameter.hpp"
 #include "mobius/tasks/causal_lm.hpp"
+#include "mobius/tasks/state_space_lm.hpp"
 
 namespace mobius {
 
@@ -30,17 +31,29 @@ const Family* find_family(std::string_view model_type);
 // Error unsupported: the type is unknown; names the nearest known ones.
 const Family& require_family(std::string_view model_type);
 
-// The build function of a decoder-only language model: Model(Scope, Config) called as model(input_ids, at) -> logits.
+using BuildFunction = std::function<std::vector<Component>(const ConfigReader&, ir::DataType)>;
+
 template <class Model, class Config>
-std::function<std::vector<Component>(const ConfigReader&, ir::DataType)> causal_lm_of(Config (*read)(const ConfigReader&)) {
-  return [read](const ConfigReader& reader, ir::DataType dtype) {
+BuildFunction language_model_of(Config (*read)(const ConfigReader&), Component (*task)(ir::DataType, const CausalLMForward&)) {
+  return [read, task](const ConfigReader& reader, ir::DataType dtype) {
     Config config = read(reader);
     config.dtype = dtype;
     const Model model(nn::Scope(dtype), config);
     std::vector<Component> out;
-    out.push_back(causal_lm(dtype, [&](Tensor input_ids, Decode& at) { return model(input_ids, at); }));
+    out.push_back(task(dtype, [&](Tensor input_ids, Decode& at) { return model(input_ids, at); }));
     return out;
   };
+}
+
+// The build function of a decoder-only language model: Model(Scope, Config) called as model(input_ids, at) -> logits.
+template <class Model, class Config>
+BuildFunction causal_lm_of(Config (*read)(const ConfigReader&)) {
+  return language_model_of<Model>(read, causal_lm);
+}
+// The same of one that has states instead of attention.
+template <class Model, class Config>
+BuildFunction state_space_lm_of(Config (*read)(const ConfigReader&)) {
+  return language_model_of<Model>(read, state_space_lm);
 }
 
 }  // namespace mobius

@@ -216,6 +216,11 @@ inline std::vector<Form> other_forms() {
   forms.push_back({"float[B,L,4] x, float[4,1,3] w, float[4] b", "y, s = com.microsoft.CausalConvWithState<channels_last = 1>(x, w, b)", {{"L", "2..6"}}});
   forms.push_back({"float[B,L,8] q, float[B,L,24] k, float[B,L,18] v",
                    "y, s = com.microsoft.LinearAttention<q_num_heads = 2, kv_num_heads = 6, update_rule = \"linear\">(q, k, v)"});
+  // Keys of fewer heads than values: as many as queries have.
+  forms.push_back({"float[B,L,8] q, float[B,L,8] k, float[B,L,18] v, float[B,6,4,3] p, float[B,L,6] d, float[B,L,6] e",
+                   "y, s = com.microsoft.LinearAttention<q_num_heads = 2, kv_num_heads = 6, update_rule = \"gated_delta\", scale = 1.0>(q, k, v, p, d, e)"});
+  forms.push_back({"float[B,L,4] q, float[B,L,4] k, float[B,L,6] v, float[B,6,4,1] p, float[B,L,24] d",
+                   "y, s = com.microsoft.LinearAttention<q_num_heads = 1, kv_num_heads = 6, update_rule = \"gated\", scale = 1.0>(q, k, v, p, d)"});
 
   forms.push_back({"float[1,2,9,4] c, float[1,2,S,4] u, int64[1] w", "y = TensorScatter(c, u, w)", {{"w", "0..4"}}});
   forms.push_back({"float[B,2,9,4] c, float[B,2,S,4] u", "y = TensorScatter(c, u)"});

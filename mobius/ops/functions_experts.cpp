@@ -90,9 +90,22 @@ std::optional<ir::Function> moe(BodyBuilder& b) {
 // ── LinearAttention: one Scan step per token ─────────────────────────────────────────────────────────────────────────────
 
 struct LinearRule {
-  std::int64_t q_heads, kv_heads;
+  std::int64_t q_heads, k_heads, kv_heads;  // of queries, of keys, of values and states
   bool gated, delta;
 };
+
+// Keys may have fewer heads than values, as many as their width holds heads of the query's.
+std::int64_t key_heads(const ir::Node& node) {
+  auto width = [&](std::size_t i) {
+    const auto* value = node.input(i);
+    return value && value->shape() && !value->shape()->empty() ? value->shape()->back().as_static() : std::nullopt;
+  };
+  auto q = width(0), k = width(1);
+  auto q_heads = node.int_attribute("q_num_heads", 0), kv_heads = node.int_attribute("kv_num_heads", 0);
+  if (!q || !k || q_heads <= 0 || *q < q_heads || *k * q_heads % *q != 0) return kv_heads;
+  return *k * q_heads / *q;
+}
+std::string key_heads_text(const ir::Node& node) { return " k_heads=" + std::to_string(key_heads(node)); }
 
 // One token: S ← exp(g)·S;  S ← S + k β(v − kᵀS);  o = qᵀS. Inputs: state [B, KV, dk, dv], q, k, v, (decay,) (beta) [B, heads, ·].
 ir::GraphPtr linear_attention_step(const LinearRule& rule, std::int64_t opset) {
@@ -103,6 +116,10 @@ ir::GraphPtr linear_attention_step(const LinearRule& rule, std::int64_t opset) {
   Value* decay = rule.gated ? input("step_decay") : nullptr;
   Value* beta = rule.delta ? input("step_beta") : nullptr;
   GraphBuilder b(*graph, opset, "step_");
+  if (rule.k_heads != rule.kv_heads) {
+    auto repeats = b.ints({1, 1, rule.kv_heads / rule.k_heads, 1});
+    k = b.reshape(b.op("Expand", {b.unsqueeze(k, {2}), repeats}), {0, rule.kv_heads, -1});
+  }
   Value* s = decay ? b.mul(state, b.op("Exp", {b.unsqueeze(decay, {3})})) : state;  // [B, KV, dk | 1, 1]
   Value* update = b.unsqueeze(v, {2});                                              // [B, KV, 1, dv]
   if (beta) update = b.mul(b.sub(update, b.matmul(b.unsqueeze(k, {2}), s)), b.unsqueeze(beta, {3}));
@@ -126,16 +143,17 @@ ir::GraphPtr linear_attention_step(const LinearRule& rule, std::int64_t opset) {
 std::optional<ir::Function> linear_attention(BodyBuilder& b) {
   const auto& node = b.node();
   auto kind = node.string_attribute("update_rule", "gated_delta");
-  LinearRule rule{node.int_attribute("q_num_heads", 0), node.int_attribute("kv_num_heads", 0), kind == "gated" || kind == "gated_delta",
+  LinearRule rule{node.int_attribute("q_num_heads", 0), key_heads(node), node.int_attribute("kv_num_heads", 0), kind == "gated" || kind == "gated_delta",
                   kind == "delta" || kind == "gated_delta"};
-  bool heads = rule.q_heads > 0 && rule.kv_heads > 0 && std::max(rule.q_heads, rule.kv_heads) % std::min(rule.q_heads, rule.kv_heads) == 0;
+  bool heads = rule.q_heads > 0 && rule.kv_heads > 0 && std::max(rule.q_heads, rule.kv_heads) % std::min(rule.q_heads, rule.kv_heads) == 0 &&
+               rule.k_heads > 0 && rule.kv_heads % rule.k_heads == 0;
   bool known = kind == "linear" || rule.gated || rule.delta;
   if (!heads || !known || (rule.gated && !b.input(4)) || (rule.delta && !b.input(5)) || node.int_attribute("state_window", 0) != 0) return std::nullopt;
 
   // Everything runs in the state's type, which may be wider than the input's.
   Value* like = b.input(3) ? b.input(3) : b.input(0);
   auto by_heads = [&](std::size_t i, std::int64_t n) { return b.reshape(b.cast_like(b.input(i), like), {0, 0, n, -1}); };
-  Value *q = by_heads(0, rule.q_heads), *k = by_heads(1, rule.kv_heads), *v = by_heads(2, rule.kv_heads);
+  Value *q = by_heads(0, rule.q_heads), *k = by_heads(1, rule.k_heads), *v = by_heads(2, rule.kv_heads);
   auto scale = static_cast<double>(node.float_attribute("scale", 0));
   q = scale != 0 ? b.mul(q, b.scalar_like(scale, q)) : b.div(q, b.op("Sqrt", {b.cast_like(b.last_dim_of(q), q)}));
   Value* state = b.input(3);
@@ -191,7 +209,7 @@ void add_expert_functions(FunctionTable& table) {
   table[{"com.microsoft", "MoE"}] = {moe,
                                      {"input", "router_probs", "fc1_experts_weights", "fc1_experts_bias", "fc2_experts_weights", "fc2_experts_bias",
                                       "fc3_experts_weights", "fc3_experts_bias"}};
-  FunctionEntry linear{linear_attention, {"query", "key", "value", "past_state", "decay", "beta"}, {}, {{"scale", 0.0F}}};
+  FunctionEntry linear{linear_attention, {"query", "key", "value", "past_state", "decay", "beta"}, {}, {{"scale", 0.0F}}, key_heads_text};
   FunctionEntry conv{causal_conv, {"input", "weight", "bias", "past_state"}, {}, {}, weight_shape};
   table[{"com.microsoft", "LinearAttention"}] = linear;
   table[{"com.microsoft", "CausalConvWithState"}] = conv;

@@ -323,5 +323,19 @@ std::array<T, 3> group_query_attention(std::vector<Arg<T>> operands, AttrArgs<T>
   return ops::many<3, T>({ops::microsoft, "GroupQueryAttention"}, std::move(operands), std::move(attrs));
 }
 
+// A recurrence over states [B, kv_heads, dk, dv], token by token. query [B, S, q_heads·dk], key [B, S, (kv_heads or fewer)·dk],
+// value [B, S, kv_heads·dv], decay (log) [B, S, kv_heads or kv_heads·dk], beta [B, S, kv_heads or 1]. Results: output
+// [B, S, max(q_heads, kv_heads)·dv], present_state. Attributes: q_num_heads, kv_num_heads, update_rule (linear, gated, delta, gated_delta), scale.
+template <Expr T>
+std::array<T, 2> linear_attention(T query, Arg<T> key, Arg<T> value, Arg<T> past_state, Arg<T> decay, Arg<T> beta, AttrArgs<T> attrs) {
+  return ops::many<2, T>({ops::microsoft, "LinearAttention"}, {query, key, value, past_state, decay, beta}, std::move(attrs));
+}
+// A depthwise convolution of x [B, C, S] over [past_state, x]: weight [C, 1, k], bias [C], past_state [B, C, k − 1]. Results: y [B, C, S],
+// present_state. Attribute: activation (none, silu).
+template <Expr T>
+std::array<T, 2> causal_conv_with_state(T x, Arg<T> weight, Arg<T> bias, Arg<T> past_state, AttrArgs<T> attrs) {
+  return ops::many<2, T>({ops::microsoft, "CausalConvWithState"}, {x, weight, bias, past_state}, std::move(attrs));
+}
+
 }  // namespace ms
 }  // namespace mobius

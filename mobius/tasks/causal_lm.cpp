@@ -20,6 +20,7 @@ Component causal_lm(ir::DataType dtype, const CausalLMForward& forward) {
 
   for (const auto& unread : {attention_mask, position_ids})
     if (!unread.value()->is_used()) graph.remove_input(unread.value());
+  import_domains(c.model);
   return c;
 }
 

@@ -12,4 +12,7 @@ struct Component {
   ir::Model model;
 };
 
+// Imports the domains of operators that are not the standard's, where a graph has any.
+void import_domains(ir::Model& model);
+
 }  // namespace mobius
