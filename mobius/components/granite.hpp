@@ -32,12 +32,12 @@ struct GraniteAttention : AttentionProjections<GraniteAttention, GraniteConfig> 
   }
 };
 
-template <class Layer>
-struct GraniteLM : Module<GraniteLM<Layer>, GraniteConfig> {
-  using Base = Module<GraniteLM, GraniteConfig>;
+template <class Layer, class Config = GraniteConfig>
+struct GraniteLM : Module<GraniteLM<Layer, Config>, Config> {
+  using Base = Module<GraniteLM, Config>;
   using Base::Base, Base::cfg, Base::scope;
 
-  DecoderStack<Layer, GraniteConfig> model{scope / "model", cfg, scope / "lm_head"};
+  DecoderStack<Layer, Config> model{scope / "model", cfg, scope / "lm_head"};
   Linear lm_head = model.make_head();
 
   Tensor forward(Tensor input_ids, Decode& at) const {

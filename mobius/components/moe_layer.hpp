@@ -65,6 +65,36 @@ struct SoftmaxExperts : Module<SoftmaxExperts, MoeConfig> {
   }
 };
 
+// The same and an expert for every token, behind a gate of its own (arXiv 2407.10671): + σ(x·ws) · SwiGLU(x).
+struct GatedShareExperts : Module<GatedShareExperts, MoeConfig> {
+  using Module::Module;
+
+  SoftmaxExperts routed{scope, cfg};
+  SharedExpert shared_expert{scope / "shared_expert", cfg, cfg.shared_size};
+  Linear shared_expert_gate{scope / "shared_expert_gate", cfg.hidden_size, 1};
+
+  Tensor forward(Tensor x) const {
+    const auto chosen = routed(x);
+    const auto share = sigmoid(shared_expert_gate(x));
+    return chosen + share * shared_expert(x);
+  }
+};
+
+// The k best of a few experts, whose weights sum to 1 (arXiv 2401.04088):  y = Σ softmax(topk(x·Wg))ᵢ · SwiGLUᵢ(x)
+struct MixtralExperts : Module<MixtralExperts, MoeConfig> {
+  using Module::Module;
+
+  Linear gate{scope / "gate", cfg.hidden_size, cfg.num_experts};
+  GatedExperts experts{scope / "experts", cfg.expert_sizes(), cfg.hidden_act, {.gate = "w1", .up = "w3", .down = "w2"}};
+
+  Tensor forward(Tensor x) const {
+    return over_tokens(x, cfg.hidden_size, [&](Tensor tokens) {
+      const auto scores = softmax(in_float32(gate(tokens)), -1);
+      return experts(tokens, normalised(choose(scores, cfg.experts_per_token)));
+    });
+  }
+};
+
 // MLP where `sparse` says no.
 template <class Sparse, class Dense = GatedMLP>
 struct DenseOrSparse {

@@ -5,21 +5,7 @@
 namespace mobius::models {
 namespace mixtral {
 
-struct SparseMLP : Module<SparseMLP, MoeConfig> {
-  using Module::Module;
-
-  Linear gate{scope / "gate", cfg.hidden_size, cfg.num_experts};
-  GatedExperts experts{scope / "experts", cfg.expert_sizes(), cfg.hidden_act, {.gate = "w1", .up = "w3", .down = "w2"}};
-
-  Tensor forward(Tensor x) const {
-    return over_tokens(x, cfg.hidden_size, [&](Tensor tokens) {
-      const auto scores = softmax(in_float32(gate(tokens)), -1);
-      return experts(tokens, normalised(choose(scores, cfg.experts_per_token)));
-    });
-  }
-};
-
-using Mixtral = CausalLM<BlockSparseLayer<SelfAttention, SparseMLP>, MoeConfig>;
+using Mixtral = CausalLM<BlockSparseLayer<SelfAttention, MixtralExperts>, MoeConfig>;
 
 MoeConfig config(const ConfigReader& r) {
   MoeConfig c{

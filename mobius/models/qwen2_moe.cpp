@@ -6,25 +6,7 @@
 namespace mobius::models {
 namespace qwen2_moe {
 
-struct SparseMLP : Module<SparseMLP, MoeConfig> {
-  using Module::Module;
-
-  Linear gate{scope / "gate", cfg.hidden_size, cfg.num_experts};
-  GatedExperts experts{scope / "experts", cfg.expert_sizes(), cfg.hidden_act};
-  SharedExpert shared_expert{scope / "shared_expert", cfg, cfg.shared_size};
-  Linear shared_expert_gate{scope / "shared_expert_gate", cfg.hidden_size, 1};
-
-  Tensor forward(Tensor x) const {
-    const auto routed = over_tokens(x, cfg.hidden_size, [&](Tensor tokens) {
-      const auto routing = choose(softmax(in_float32(gate(tokens)), -1), cfg.experts_per_token);
-      return experts(tokens, cfg.normalise ? normalised(routing) : routing);
-    });
-    const auto share = sigmoid(shared_expert_gate(x));
-    return routed + share * shared_expert(x);
-  }
-};
-
-using Qwen2Moe = CausalLM<MoeLayer<SelfAttention, SparseMLP>, MoeConfig>;
+using Qwen2Moe = CausalLM<MoeLayer<SelfAttention, GatedShareExperts>, MoeConfig>;
 
 // Without layer_types every other of the first max_window_layers layers has the window.
 void set_windows(MoeConfig& c, const ConfigReader& r) {

@@ -1,0 +1,58 @@
+// Bamba (IBM, Princeton, CMU, UIUC): Mamba-2 layers, and a few of attention that rotates half of each head; every layer has a gated MLP.
+#include <algorithm>
+
+#include "mobius/components/decoder.hpp"
+#include "mobius/components/state_space.hpp"
+#include "mobius/components/state_space_config.hpp"
+#include "mobius/models/family.hpp"
+
+namespace mobius::models {
+namespace bamba {
+
+struct Config : DecoderConfig {
+  static constexpr std::string_view final_norm = "final_layernorm";
+  Mamba2Shape mamba = {};
+  std::vector<std::int64_t> attention_layers = {};
+  bool attends(std::int64_t layer) const { return std::ranges::find(attention_layers, layer) != attention_layers.end(); }
+};
+
+struct Layer : Module<Layer, Config> {
+  std::int64_t layer;
+  bool attends = cfg.attends(layer);
+  Layer(Scope s, const Config& c, std::int64_t layer_index) : Module(std::move(s), c), layer(layer_index) {}
+
+  RMSNorm input_layernorm{scope / "input_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
+  std::optional<Mamba2Mixer> mamba = attends ? std::nullopt : std::optional<Mamba2Mixer>(std::in_place, scope / "mamba", cfg.mamba);
+  std::optional<SelfAttention> self_attn = attends ? std::optional<SelfAttention>(std::in_place, scope / "self_attn", cfg, layer) : std::nullopt;
+  RMSNorm pre_ff_layernorm{scope / "pre_ff_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
+  GatedMLP feed_forward{scope / "feed_forward", cfg};
+
+  Tensor forward(Tensor x, Decode& at) const {
+    at.enter_layer(layer);
+    const auto u = input_layernorm(x);
+    const auto h = x + (mamba ? (*mamba)(u, at) : (*self_attn)(u, at));
+    return h + feed_forward(pre_ff_layernorm(h));
+  }
+};
+
+using Bamba = CausalLM<Layer, Config>;
+
+Config config(const ConfigReader& r) {
+  Config c{read_decoder(r, {.vocab_size = 128000,
+                            .intermediate_size = 14336,
+                            .num_key_value_heads = 8,
+                            .max_position_embeddings = 262144,
+                            .rms_norm_eps = 1e-5,
+                            .rope = {.partial_rotary_factor = 0.5}})};
+  c.qkv_bias = c.o_bias = r.boolean("attention_bias", false);
+  c.mlp_bias = r.boolean("mlp_bias", false);
+  c.mamba = read_hybrid_mixer(r, c.hidden_size, r.size("mamba_expand", 2) * c.hidden_size, c.rms_norm_eps);
+  for (const double i : r.numbers("attn_layer_indices")) c.attention_layers.push_back(static_cast<std::int64_t>(i));
+  return c;
+}
+
+}  // namespace bamba
+
+Family family_bamba() { return {.types = {"bamba"}, .task = "hybrid-text-generation", .build = causal_lm_of<bamba::Bamba>(bamba::config)}; }
+
+}  // namespace mobius::models
