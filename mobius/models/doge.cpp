@@ -25,7 +25,13 @@ struct Attention : AttentionProjections<Attention, Config> {
     const auto q = at.rope(per_head(q_norm, q_proj(x), cfg.num_attention_heads), cfg.num_attention_heads, cfg.rope);
     const auto k = at.rope(per_head(k_norm, k_proj(x), cfg.num_key_value_heads), cfg.num_key_value_heads, cfg.rope);
     const auto spec = attention_spec(cfg, layer);
-    return o_proj(at.attend_masked(q, k, v_proj(x), spec, [&](Tensor values) { return for_queries(largest(at.mask(spec.window, weight_of(values)))); }));
+    const auto mask = [&](Tensor values) {
+      auto weight = weight_of(values);
+      // When no row can be longer, all keys that a query sees are among the largest.
+      if (cfg.keep_window_size < cfg.max_position_embeddings) weight = largest(at.mask(spec.window, weight));
+      return at.mask(spec.window, for_queries(weight));
+    };
+    return o_proj(at.attend_masked(q, k, v_proj(x), spec, mask));
   }
 
   // [B, kv_heads, T, head_dim] -> [B, kv_heads, 1, T]
@@ -35,20 +41,20 @@ struct Attention : AttentionProjections<Attention, Config> {
     return unsqueeze(transpose(weight, {0, 2, 1}), {2});
   }
 
-  // The largest numbers of each row, and the lowest number elsewhere. When no row can be that long, all of them.
+  // The largest numbers of each row, and the lowest number elsewhere.
   Tensor largest(Tensor mask) const {
-    if (cfg.keep_window_size >= cfg.max_position_embeddings) return mask;
     const auto count = minimum(shape(mask, 3, 4), cfg.keep_window_size);
     const auto [numbers, places] = topk(mask, count, -1);
     const auto nothing = expand(mask.with(lowest()), shape(mask));
     return scatter_elements(nothing, places, numbers, -1);
   }
 
-  Tensor for_queries(Tensor mask) const {
+  // [B, kv_heads, ...] -> [B, heads, ...]
+  Tensor for_queries(Tensor weight) const {
     std::vector<std::int64_t> key_head_of;
     const auto group = cfg.num_attention_heads / cfg.num_key_value_heads;
     for (std::int64_t i = 0; i < cfg.num_attention_heads; ++i) key_head_of.push_back(i / group);
-    return group == 1 ? mask : gather(mask, key_head_of, 1);
+    return group == 1 ? weight : gather(weight, key_head_of, 1);
   }
 
   Parameter lowest() const {

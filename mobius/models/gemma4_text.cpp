@@ -1,7 +1,10 @@
 // Gemma 4 (Google), its language model: Gemma 3 with unscaled scores and normalised values, wider heads in the layers that see everything,
-// rope that turns a quarter of each head there, a learned scale per layer; optionally shared caches and inputs of the layers' own.
+// rope that turns a quarter of each head there, a learned scale per layer; optionally shared caches, inputs of the layers' own, and experts
+// beside the MLP.
 //
 //   h = x + norm(Attention(norm(x)));   y = s · (h + norm(MLP(norm(h))))
+//   with experts: norm(MLP(norm(h))) + norm(Σ wᵢ · Eᵢ(norm(h))) inside the last norm,   w = c ⊙ the k best of softmax(W · norm(h)), summing to 1
+#include "mobius/components/experts.hpp"
 #include "mobius/components/gemma3n.hpp"
 #include "mobius/models/family.hpp"
 
@@ -9,7 +12,8 @@ namespace mobius::models {
 namespace gemma4_text {
 
 struct Config : Gemma3nConfig {
-  bool double_wide = false;  // MLPs of layers that share a cache have twice the width
+  bool double_wide = false;                                              // MLPs of layers that share a cache have twice the width
+  std::int64_t num_experts = 0, experts_per_token = 0, expert_size = 0;  // 0: there are none
 };
 
 struct MLP : Module<MLP, Config> {
@@ -27,6 +31,52 @@ struct MLP : Module<MLP, Config> {
   }
 };
 
+struct Router : Module<Router, Config> {
+  using Module::Module;
+
+  RMSNorm norm{scope / "norm", Parameter(scope / "scale", {cfg.hidden_size}).scaled(1 / std::sqrt(static_cast<double>(cfg.hidden_size))), cfg.rms_norm_eps};
+  Linear proj{scope / "proj", cfg.hidden_size, cfg.num_experts};
+  Parameter per_expert_scale{Scope(ir::DataType::float32, (scope / "per_expert_scale").path()), {cfg.num_experts}};
+
+  Tensor forward(Tensor tokens) const { return softmax(in_float32(proj(norm(tokens))), -1); }
+
+  Routing choices(Tensor tokens) const {
+    const auto best = normalised(choose((*this)(tokens), cfg.experts_per_token));
+    return {best.weights * gather(tokens.with(per_expert_scale), best.experts), best.experts};
+  }
+};
+
+// What stands beside the MLP. The scope is the layer's.
+struct Sparse : Module<Sparse, Config> {
+  using Module::Module;
+
+  Router router{scope / "router", cfg};
+  RMSNorm pre_feedforward_layernorm_2{scope / "pre_feedforward_layernorm_2", cfg.hidden_size, cfg.rms_norm_eps};
+  GatedExperts experts = stored_experts();
+  RMSNorm post_feedforward_layernorm_1{scope / "post_feedforward_layernorm_1", cfg.hidden_size, cfg.rms_norm_eps};
+  RMSNorm post_feedforward_layernorm_2{scope / "post_feedforward_layernorm_2", cfg.hidden_size, cfg.rms_norm_eps};
+
+  Tensor forward(Tensor h, Tensor dense) const {
+    const auto tokens = reshape(h, {-1, cfg.hidden_size});
+    const auto chosen = experts(pre_feedforward_layernorm_2(tokens), router.choices(tokens));
+    return post_feedforward_layernorm_1(dense) + reshape(post_feedforward_layernorm_2(chosen), shape(h));
+  }
+
+  GatedExperts stored_experts() const {
+    const auto at = scope / "experts";
+    const auto n = cfg.expert_size;
+    const Parameter gate_up(at / "gate_up_proj", {cfg.num_experts, 2 * n, cfg.hidden_size});
+    const Parameter down(at / "down_proj", {cfg.num_experts, cfg.hidden_size, n});
+    const auto name = [&](std::string_view part) { return (at / part / "weight").path(); };
+    return {at,
+            cfg.num_experts,
+            cfg.hidden_act,
+            turned_rows(gate_up, name("gate_proj"), 0, n),
+            turned_rows(gate_up, name("up_proj"), n, 2 * n),
+            turned(down, name("down_proj"))};
+  }
+};
+
 struct Layer : Module<Layer, Config> {
   std::int64_t layer;
   Layer(Scope s, const Config& c, std::int64_t layer_index) : Module(std::move(s), c), layer(layer_index) {}
@@ -36,13 +86,15 @@ struct Layer : Module<Layer, Config> {
   RMSNorm post_attention_layernorm = norm("post_attention_layernorm");
   RMSNorm pre_feedforward_layernorm = norm("pre_feedforward_layernorm");
   MLP mlp{scope / "mlp", cfg, layer};
+  std::optional<Sparse> sparse = cfg.num_experts > 0 ? std::optional(Sparse(scope, cfg)) : std::nullopt;
   RMSNorm post_feedforward_layernorm = norm("post_feedforward_layernorm");
   std::optional<PerLayerGate> per_layer = cfg.per_layer_width > 0 ? std::optional(PerLayerGate(scope, cfg)) : std::nullopt;
   Parameter layer_scalar{scope / "layer_scalar", {1}};
 
   Tensor forward(Tensor x, const std::optional<Tensor>& own_input, Decode& at) const {
     const auto h = x + post_attention_layernorm(self_attn(input_layernorm(x), at));
-    const auto y = h + post_feedforward_layernorm(mlp(pre_feedforward_layernorm(h)));
+    const auto dense = mlp(pre_feedforward_layernorm(h));
+    const auto y = h + post_feedforward_layernorm(sparse ? (*sparse)(h, dense) : dense);
     return (own_input ? y + (*per_layer)(y, *own_input) : y) * layer_scalar;
   }
 
@@ -118,11 +170,26 @@ void read_ropes(Config& c, const ConfigReader& r, const std::vector<bool>& slidi
   set_rope_by_kind(c, sliding, rope("full_attention", 1000000, false), rope("sliding_attention", 10000, true));
 }
 
+void read_experts(Config& c, const ConfigReader& r) {
+  if (!r.boolean("enable_moe_block", false)) return;
+  c.num_experts = r.size("num_experts");
+  c.experts_per_token = r.size("top_k_experts");
+  c.expert_size = r.size("moe_intermediate_size");
+  if (c.experts_per_token > c.num_experts)
+    r.refuse("top_k_experts", std::to_string(c.experts_per_token), fmt::format("at most num_experts = {}", c.num_experts));
+}
+
+void read_own_inputs(Config& c, const ConfigReader& r) {
+  c.per_layer_width = r.integer("hidden_size_per_layer_input", 256);
+  if (c.per_layer_width < 0) r.refuse("hidden_size_per_layer_input", std::to_string(c.per_layer_width), "0 or more");
+  c.per_layer_vocab = r.size("vocab_size_per_layer_input", 262144);
+}
+
 Config config(const ConfigReader& r) {
-  r.only("enable_moe_block", false);
   if (r.text("use_bidirectional_attention", "vision") != "vision") r.unsupported("use_bidirectional_attention = 'all' is not supported");
   auto common = r.json();
   common.erase("use_bidirectional_attention");  // "vision" is about images alone
+  const bool unified = r.model_type() == "gemma4_unified_text";
   Config c{{read_gemma(ConfigReader(std::move(common), r.where()), {.vocab_size = 262144,
                                                                     .hidden_size = 2304,
                                                                     .intermediate_size = 9216,
@@ -130,17 +197,19 @@ Config config(const ConfigReader& r) {
                                                                     .num_attention_heads = 8,
                                                                     .num_key_value_heads = 4,
                                                                     .head_dim = 256,
-                                                                    .max_position_embeddings = 131072,
+                                                                    .max_position_embeddings = unified ? 262144 : 131072,
                                                                     .tie_word_embeddings = true})}};
   c.logits_softcap = r.nullable_positive("final_logit_softcapping", std::nullopt);
   c.double_wide = r.boolean("use_double_wide_mlp", false);
-  c.per_layer_width = r.integer("hidden_size_per_layer_input", 256);
-  if (c.per_layer_width < 0) r.refuse("hidden_size_per_layer_input", std::to_string(c.per_layer_width), "0 or more");
-  c.per_layer_vocab = r.size("vocab_size_per_layer_input", 262144);
+  if (!unified) {  // which has neither
+    read_experts(c, r);
+    read_own_inputs(c, r);
+  }
 
   auto sliding = sliding_layers(c, r, all_but_every(6, c.num_hidden_layers));
   sliding.back() = false;  // whatever the file says
-  for (const bool slides : sliding) c.sliding_window.push_back(slides ? std::optional(r.size("sliding_window", 512)) : std::nullopt);
+  const auto window = r.size("sliding_window", unified ? 1024 : 512);
+  for (const bool slides : sliding) c.sliding_window.push_back(slides ? std::optional(window) : std::nullopt);
   read_heads(c, r, sliding);
   read_ropes(c, r, sliding);
   share_caches(c, r, sliding, r.integer("num_kv_shared_layers", 0));
@@ -150,7 +219,7 @@ Config config(const ConfigReader& r) {
 }  // namespace gemma4_text
 
 Family family_gemma4_text() {
-  return {.types = {"gemma4_text"},
+  return {.types = {"gemma4_text", "gemma4_unified_text"},
           .ignorable = {"*.self_attn.k_proj.*", "*.self_attn.v_proj.*", "*.self_attn.k_norm.*", "*.self_attn.v_norm.*"},  // of layers that share
           .build = causal_lm_of<gemma4_text::Gemma4>(gemma4_text::config)};
 }

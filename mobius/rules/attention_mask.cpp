@@ -89,11 +89,9 @@ class Visible {
 
 class MaskTrial {
  public:
-  explicit MaskTrial(const ir::Node& attention, bool biases = false)
-      : mask_(attention.input(3)),
-        is_causal_(attention.int_attribute("is_causal", 0) != 0),
-        biases_(biases),
-        evaluation_(mask_, attention.input(0), attention.input(4)) {}
+  explicit MaskTrial(const ir::Node& attention) : MaskTrial(attention, attention.input(3), false) {}
+  MaskTrial(const ir::Node& attention, ir::Value* mask, bool biases)
+      : mask_(mask), is_causal_(attention.int_attribute("is_causal", 0) != 0), biases_(biases), evaluation_(mask_, attention.input(0), attention.input(4)) {}
 
   ir::Value* attention_mask() const { return evaluation_.attention_mask(); }
   const std::vector<std::int64_t>& thresholds() const { return evaluation_.thresholds(); }
@@ -188,8 +186,21 @@ std::variant<CausalMask, std::string> causal_mask(const ir::Node& attention) {
   return CausalMask{trial.attention_mask(), search.window};
 }
 
+namespace {
+
+// Where(seen, numbers, lowest) shows no more than `seen` does: the numbers need not be known, and may depend on what the tokens are.
+ir::Value* outermost_choice(ir::Value* mask) {
+  const auto* where = mask ? mask->producer() : nullptr;
+  if (!where || !where->is("Where") || where->input(0)->rank() != 4u) return mask;
+  const auto* otherwise = where->input(2);
+  const auto number = otherwise->data() && otherwise->data()->elements() == 1 ? ir::as_scalar(*otherwise->data()) : std::nullopt;
+  return number && *number <= -1e4 ? where->input(0) : mask;
+}
+
+}  // namespace
+
 std::variant<ir::Value*, std::string> mask_without_lookahead(const ir::Node& attention) {
-  MaskTrial trial(attention, /*biases=*/true);
+  MaskTrial trial(attention, outermost_choice(attention.input(3)), /*biases=*/true);
   const auto why = trial.each(padded_anywhere(), [](const Sample& sample, const Visible& visible) -> std::optional<std::string> {
     for (std::size_t row = 0; row < sample.rows.size(); ++row)
       for (std::int64_t query = 0; query < sample.length; ++query)

@@ -28,7 +28,7 @@ struct CausalMask {
 std::variant<CausalMask, std::string> causal_mask(const ir::Node& attention);
 
 // The graph input that tells where padding is, if no query of a token sees a key behind it, wherever padding stands; else where one does.
-// The mask may add any numbers to the scores of what is seen, as ALiBi does.
+// The mask may add any numbers to the scores of what is seen, as ALiBi does; in Where(seen, numbers, lowest) they may depend on the tokens.
 std::variant<ir::Value*, std::string> mask_without_lookahead(const ir::Node& attention);
 
 // Whether positions [batch, new] number the tokens of each row from 0; nullopt: so it is; else where they don't.

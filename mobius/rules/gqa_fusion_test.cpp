@@ -218,6 +218,18 @@ TEST(GqaFusion, AMaskThatAddsToScoresGoesAlong) {
   EXPECT_THAT(r.report.nearest_miss, testing::HasSubstr("the mask is not causal with padding: the mask adds"));
 }
 
+TEST(GqaFusion, NumbersBehindAMaskMayDependOnTheTokens) {
+  const auto mask = counted_causal + "number = ReduceMean<keepdims = 1>(q)\n mask_and_number = Where(mask, number, lowest)\n";
+  for (const auto& setup : {usual, any_padding}) {
+    const auto r = rewritten(gqa_fusion(), "cpu", AttentionGraph{.mask = mask, .operand = "mask_and_number"}.text(), setup);
+    EXPECT_NE(gqa_of(r.model), nullptr) << r.report.nearest_miss;
+    EXPECT_EQ(rewrite::difference(r.original, r.model, setup.trials).value_or(""), "");
+  }
+  // The other way round nothing is known of what is hidden.
+  const auto turned = counted_causal + "number = ReduceMean<keepdims = 1>(q)\n mask_and_number = Where(mask, lowest, number)\n";
+  EXPECT_EQ(rewritten(gqa_fusion(), "cpu", AttentionGraph{.mask = turned, .operand = "mask_and_number"}.text(), usual).report.applied, 0u);
+}
+
 // ── what is left alone, and why ──────────────────────────────────────────────────────────────────────────────────────────
 
 void expect_left(const AttentionGraph& g, std::string_view reason, std::string_view ep = "cpu", const Setup& setup = usual) {
