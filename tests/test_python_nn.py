@@ -63,6 +63,13 @@ def test_arithmetic_and_numbers_take_the_other_operands_type():
         assert got.shape == want.shape and np.abs(got - want).max() < 0.02
 
 
+@pytest.mark.parametrize("dtype", ["i64", "f64", "bf16"])
+def test_numbers_take_the_type_of_the_tensor_whatever_the_graph_computes_in(dtype):
+    model = nn.build_graph(lambda op, x: op.Mul(x + 1, [2]), {"x": (dtype, [3])}, dtype="f16")
+    assert model.outputs[0].dtype == model.inputs[0].dtype and model.verify() == []
+    assert {model.initializers.type_of(name).dtype for name in model.initializers} == {model.inputs[0].dtype}
+
+
 def test_shapes_are_inferred_at_once():
     seen = []
 
