@@ -13,14 +13,14 @@ FIELD_TYPES = {"dict": "dict[str, str]", "frozenset": "frozenset[DataType]"}
 
 def signature(name: str, function: object, is_method: bool) -> list[str]:
     """pybind11 writes the signature into the first line of the documentation; one that Python can't read becomes Any."""
-    line = (inspect.getdoc(function) or "").split("\n")[0].replace("mobius._native.", "").replace("collections.abc.", "")
+    line = (inspect.getdoc(function) or "").split("\n")[0].replace("mobius._native.", "").replace("collections.abc.", "").replace("typing_extensions.Buffer", "Any")
     text = f"def {name}{line[line.index('('):]}: ..." if "(" in line and "->" in line else ""
     try:
         ast.parse(text)
     except SyntaxError:
         text = ""
     if not text:
-        text = f"def {name}({'self, ' if is_method else ''}*args: Any, **kwargs: Any) -> Any: ..."
+        text = f"def {name}({'self, ' if is_method else ''}*args: Any, **kwargs: Any) -> {'None' if name == '__init__' else 'Any'}: ..."
     return [text]
 
 
@@ -34,12 +34,16 @@ def class_stub(name: str, kind: type) -> list[str]:
                 ast.parse(result)
             except SyntaxError:
                 result = "Any"
+            result = "Any" if result == "object" else result
             body += ["@property", f"def {member}(self) -> {result}: ..."]
             if value.fset:
                 body += [f"@{member}.setter", f"def {member}(self, value: Any) -> None: ..."]
         elif (member == "__init__" or not member.startswith("_")) and callable(getattr(kind, member)):
             static = isinstance(value, staticmethod)
             body += (["@staticmethod"] if static else []) + signature(member, getattr(kind, member), not static)
+    if name == "Tensor":  # mobius.nn adds these
+        body += [f"def __{side}{symbol}__(self, other: Any) -> Tensor: ..." for symbol in ("add", "sub", "mul", "truediv", "matmul", "pow") for side in ("", "r")]
+        body += ["def __neg__(self) -> Tensor: ..."]
     return [f"class {name}:", *("    " + line for line in body or ["..."])]
 
 

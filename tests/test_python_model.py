@@ -142,6 +142,19 @@ def test_optimises_a_model_proto_in_place(model):
     assert np.abs(run_logits(theirs.SerializeToString(), IDS) - run_logits(model.to_bytes(), IDS)).max() < 1e-4
 
 
+def test_inputs_with_defaults_stay_one_value():
+    given = mobius.nn.build_graph(lambda op, x, w: op.Relu(op.Identity(x) * w), {"x": ("f32", [2]), "w": ("f32", [2])}).to_onnx_ir()
+    w = given.graph.inputs[1]
+    w.const_value = ir.Tensor(np.array([3, 4], np.float32), name="w")
+    given.graph.register_initializer(w)
+    mobius.optimize_model(given, "default")
+    assert given.graph.inputs[1] is w and given.graph.initializers["w"] is w and np.array_equal(w.const_value.numpy(), [3, 4])
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(ir.to_proto(given).SerializeToString())
+    assert session.run(None, {"x": np.array([1, -1], np.float32)})[0].tolist() == [3, 0]
+
+
 def test_onnx_ir_and_model_proto_and_own_give_the_same(model):
     own, theirs, proto = model.clone(), model.to_onnx_ir(), model.to_onnx()
     for each in (own, theirs, proto):

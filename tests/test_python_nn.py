@@ -296,6 +296,28 @@ def test_an_exception_of_forward_comes_through_unchanged():
         mobius.build_from_module(Silent(config), config)
 
 
+def test_another_architecture_is_refused():
+    config = mobius.ArchitectureConfig.from_pretrained(LLAMA)
+    config.model_type = "qwen3"
+    with pytest.raises(NotImplementedError, match="model_type 'qwen3' is another architecture"):
+        mobius.models.CausalLMModel(config)
+
+    class Own(mobius.components.DecoderLayer):
+        pass
+
+    mobius.models.CausalLMModel(config, Own)
+
+
+def test_the_configs_dtype_gives_way_where_the_ep_does_not_run_it():
+    config = mobius.ArchitectureConfig.from_pretrained(LLAMA)
+    config.dtype = "bf16"
+    module = mobius.models.CausalLMModel(config)
+    assert {ep: mobius.build_from_module(module, config, execution_provider=ep)["model"].outputs[0].dtype.name for ep in ("cpu", "cuda", "webgpu")} == \
+        {"cpu": "FLOAT", "cuda": "BFLOAT16", "webgpu": "FLOAT16"}
+    with pytest.raises(ValueError, match="bf16"):
+        mobius.build_from_module(module, config, execution_provider="cpu", dtype="bf16")
+
+
 def test_windows_biases_and_rope_kinds_reach_the_graph():
     sizes = {"vocab_size": 96, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4}
     config = mobius.ArchitectureConfig(**sizes, sliding_window=4, layer_types=["sliding_attention", "full_attention"], attn_qkv_bias=True,

@@ -377,3 +377,34 @@ def test_reading_the_context_as_sketched():
         with mobius.build_context(mobius.get_ep(ep), dtype):
             assert nn.build_graph(Branches(), {"x": (dtype, ["batch", 8])}).op_counts() == {operator: 1}
     assert nn.build_graph(Branches(), {"x": ("f32", ["batch", 8])}).op_counts() == {"Gelu": 1}, "outside of any context: default, FLOAT"
+
+
+# ── the same in C++ ──
+
+# Each block's counterpart: a part of it that stands in a C++ block of docs/ (tests/test_docs.py sees to it that those compile and run).
+IN_CPP = {
+    "quick start": '{.execution_provider = "cuda", .trace_optimization = true}',
+    "build_from_module": 'mobius::build_from_module(mobius::models::CausalLMModel(config), config, {.execution_provider = "cuda", .trace_optimization = true})',
+    "EpCapabilities": "const mobius::EpCapabilities& cuda",
+    "registry": "cuda.gqa_dtypes.contains(mobius::ir::DataType::float16)",
+    "register_ep": 'mobius::register_ep({.name = "my-ep", .gqa_dtypes = {mobius::ir::DataType::float16}})',
+    "a new entry": 'mobius::register_ep({.name = "my-npu"',
+    "trace": '.dtype = mobius::ir::DataType::float16, .load_weights = false, .trace_optimization = true}',
+    "trace output": "mobius::logging::set_sink(",
+    "fusion warning": "mobius::logging::set_sink(",
+    "unknown ep": 'mobius::ep_registry().get("rocm")',
+    "get_ep": 'mobius::get_ep("cuda")',
+    "_forward_pre_norm": "CausalLM<PreNormLayer<SelfAttention, ReluSquaredMLP>>",
+    "optimize_model": "mobius::optimize_model(model, {.ep =",
+    "build_context": 'mobius::build_context(mobius::ep_registry().require("cuda"), mobius::ir::DataType::float16)',
+    "reading the context": "mobius::ep_capabilities()",
+    "setting the context": "mobius::causal_lm(mobius::get_build_dtype()",
+    "asyncio": "mobius::BuildContext::resume(here)",
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_its_counterpart_in_cpp_stands_in_the_pages(name):
+    from test_docs import PAGES, blocks
+
+    assert any(IN_CPP[name] in text for page in PAGES for language, text in blocks(page) if language == "cpp")

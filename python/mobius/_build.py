@@ -67,8 +67,7 @@ def _build_module_class(module_class: type[Module], model_id: str, task: str, dt
                         **options: Any) -> ModelPackage:
     folder = _native.resolve(model_id, revision or "")
     config = ArchitectureConfig.from_pretrained(folder)
-    config.dtype = _native.choose_dtype(get_ep(options["execution_provider"]).name, optional_dtype(dtype), config.dtype)
-    return build_from_module(module_class(config), config, task, weights=folder if load_weights else None, **options)
+    return build_from_module(module_class(config), config, task, weights=folder if load_weights else None, dtype=dtype, **options)
 
 
 def build_from_gguf(gguf_path: str | os.PathLike, *, task: str | None = None, dtype: DTypeLike | None = None, keep_quantized: bool = False,
@@ -89,14 +88,14 @@ def build_from_module(module: Module | Callable, config: ArchitectureConfig, tas
 
     `module`: a mobius.nn.Module whose forward(op, input_ids, at) gives the logits; its parameters carry the checkpoint's names.
     `weights`: a folder with safetensors, such a file, or arrays by name; None: the package waits for them (apply_weights).
-    `dtype`: None: config.dtype.
+    `dtype`: None: config.dtype, if the execution provider runs it.
     """
     from mobius.tasks import CausalLMTask, named_forward
 
     _refuse(fp8_kv_cache=fp8_kv_cache, kv_cache_scales=kv_cache_scales, prune_lm_head=prune_lm_head)
     capabilities = get_ep(execution_provider)
     name = _name_of(task) or CausalLMTask.name
-    chosen = config.dtype if dtype is None else as_dtype(dtype)
+    chosen = _native.choose_dtype(capabilities.name, optional_dtype(dtype), as_dtype(config.dtype))
     own = config if chosen == config.dtype else _with_dtype(config, chosen)
     arrays, path = _weights_of(module, weights)
     options = {"execution_provider": execution_provider, "ignore_extra": list(ignore_extra), "task": name, "opset": opset, "padding": padding,

@@ -81,7 +81,8 @@ class ArchitectureConfig:
     def to_dict(self) -> dict[str, Any]:
         """With config.json's names; what is not given is left out."""
         out = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        out["dtype"] = self.dtype.name.lower() if self.dtype != DataType.FLOAT else "float32"
+        dtype = as_dtype(self.dtype)
+        out["dtype"] = dtype.name.lower() if dtype != DataType.FLOAT else "float32"
         return {key: value for key, value in out.items() if value is not None and value != _ABSENT}
 
     def native(self) -> _native.Config:
@@ -89,4 +90,4 @@ class ArchitectureConfig:
         missing = [name for name in _REQUIRED if getattr(self, name) in (_ABSENT, None)]
         if missing:
             raise InvalidArgumentError(f"ArchitectureConfig: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not given")
-        return _native.Config(json.dumps(self.to_dict()), self.dtype)
+        return _native.Config(json.dumps(self.to_dict()), as_dtype(self.dtype))

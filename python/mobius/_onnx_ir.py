@@ -70,8 +70,6 @@ def replace(old: ir.Model, new: ir.Model) -> None:
     inputs = {value.name: value for value in graph.inputs}
     graph.outputs.clear()
     graph.remove(list(graph), safe=False)
-    for node in list(graph):
-        raise AssertionError(node)
     graph.initializers.clear()
     new_inputs, new_outputs = list(source.inputs), list(source.outputs)
     initializers = list(source.initializers.values())
@@ -90,8 +88,11 @@ def replace(old: ir.Model, new: ir.Model) -> None:
         ir.convenience.replace_all_uses_with(value, kept)
         new_outputs = [kept if output is value else output for output in new_outputs]
         graph.inputs.append(kept)
+    kept_by_name = {value.name: value for value in graph.inputs}
     for value in initializers:
-        graph.register_initializer(value)
+        owner = kept_by_name.get(value.name, value)  # an input with a default
+        owner.const_value = value.const_value
+        graph.register_initializer(owner)
     graph.extend(nodes)
     graph.outputs.extend(new_outputs)
     graph.opset_imports.clear()

@@ -5,10 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from mobius._config import ArchitectureConfig
+from mobius._errors import UnsupportedError
 from mobius.components import DecoderLayer
 from mobius.nn import Embedding, Linear, Module, ModuleList, RMSNorm
 
 __all__ = ["CausalLMModel", "TextModel"]
+
+
+# Families whose layers are these, apart from biases and windows, which the config says.
+_LLAMA_STYLE = ("llama", "mistral", "qwen2")
+
+
+def _refuse_others(model_type: str) -> None:
+    """Weights of another architecture may have the same names, and would give wrong numbers."""
+    from mobius._registry import registry
+
+    if model_type in registry and registry[model_type].family not in _LLAMA_STYLE:
+        raise UnsupportedError(f"CausalLMModel is a Llama-style decoder, and model_type '{model_type}' is another architecture: mobius.build builds it; "
+                               "in a module of your own, write its layers")
 
 
 class TextModel(Module):
@@ -40,6 +54,8 @@ class CausalLMModel(Module):
     def __init__(self, config: ArchitectureConfig, layer_class: type[Module] = DecoderLayer) -> None:
         super().__init__()
         config.native()  # what is missing or contradictory is told here
+        if type(self) is CausalLMModel and layer_class is DecoderLayer:
+            _refuse_others(config.model_type)
         self.config = config
         self.model = TextModel(config, layer_class)
         self.lm_head = Linear(config.hidden_size, config.vocab_size)
