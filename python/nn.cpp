@@ -21,6 +21,10 @@ ir::Shape shape_of(const py::sequence& dims) {
   return shape;
 }
 
+struct Body {
+  ir::GraphPtr graph;
+};
+
 // An operator without operands, which Tensor::apply can't place: it takes the graph from them.
 std::vector<Tensor> apply_to_nothing(nn::Builder& b, ir::OpName op, ir::Attributes attributes, std::size_t results) {
   auto& graph = b.graph();
@@ -46,7 +50,8 @@ py::list apply(const WorkshopPtr& w, const std::string& domain, const std::strin
   ir::Attributes attrs;
   for (const auto& [name, value] : attributes) {
     const auto pair = value.cast<py::tuple>();
-    attrs.emplace(name.cast<std::string>(), attribute_from_python(pair[0], name.cast<std::string>(), pair[1].cast<int>()));
+    if (py::isinstance<Body>(pair[0])) attrs.emplace(name.cast<std::string>(), pair[0].cast<const Body&>().graph);
+    else attrs.emplace(name.cast<std::string>(), attribute_from_python(pair[0], name.cast<std::string>(), pair[1].cast<int>()));
   }
   auto& b = w->get();
   auto* last = b.graph().last();
@@ -66,7 +71,37 @@ py::list apply(const WorkshopPtr& w, const std::string& domain, const std::strin
   }
 }
 
-TensorHandle value(const WorkshopPtr& w, const Parameter& p) { return {w, w->get().value_of(p)}; }
+TensorHandle value(const WorkshopPtr& w, const Parameter& p) { return {w, w->whole().value_of(p)}; }
+
+// The body of an If, Loop or Scan: what function(*inputs) writes. It may read every value that there is around it.
+Body body(const WorkshopPtr& w, const std::string& name, const std::vector<std::pair<ir::DataType, std::optional<py::sequence>>>& inputs,
+          const py::object& function) {
+  auto& outer = w->get();
+  auto graph = std::make_shared<ir::Graph>();
+  graph->name = w->whole().graph().unique_name(outer.scope.empty() ? name : outer.scope + "/" + name);  // names in it begin with it: no two are alike
+  nn::Builder inner(*graph, outer.dtype());
+  inner.scope = graph->name;
+  struct Inside {
+    Workshop& workshop;
+    nn::Builder* outer;
+    ~Inside() { workshop.builder = outer; }
+  } const inside{*w, std::exchange(w->builder, &inner)};
+
+  py::list arguments;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    ir::Type type{inputs[i].first};
+    if (inputs[i].second) type.shape = shape_of(*inputs[i].second);
+    arguments.append(TensorHandle{w, graph->add_input(graph->name + "/in:" + std::to_string(i), std::move(type))});
+  }
+  const py::object results = function(*arguments);
+  const auto list = py::isinstance<py::tuple>(results) || py::isinstance<py::list>(results) ? py::list(results) : py::list(py::make_tuple(results));
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    auto result = tensor_of(list[i]);
+    if (result.value()->graph() != graph.get()) result = identity(result);  // a body's result is its own
+    inner.output(graph->name + "/out:" + std::to_string(i), result);
+  }
+  return {std::move(graph)};
+}
 
 std::optional<std::vector<std::int64_t>> contents(const TensorHandle& t) {
   const auto elements = t.workshop->get().inference().contents(t.value);
@@ -87,7 +122,7 @@ void bind_workshop(py::module_& m) {
         w->own_model = std::make_unique<ir::Model>();
         w->own_model->opset_imports[""] = opset;
         w->own = std::make_unique<nn::Builder>(*w->own_model->graph, dtype);
-        w->builder = w->own.get();
+        w->builder = w->outermost = w->own.get();
         return w;
       }))
       .def("finish",
@@ -106,17 +141,18 @@ void bind_workshop(py::module_& m) {
           "scope", [](const Workshop& w) { return w.get().scope; }, [](const Workshop& w, std::string path) { w.get().scope = std::move(path); })
       .def("apply", [](const WorkshopPtr& w, const std::string& domain, const std::string& type, const py::list& in, const py::dict& attributes, std::size_t n,
                        const std::vector<std::optional<ir::DataType>>& otherwise) { return apply(w, domain, type, in, attributes, n, otherwise); })
+      .def("body", body)
       .def("scalar",
            [](const WorkshopPtr& w, ir::DataType dtype, double number) {
-             return TensorHandle{w, w->get().scalar(dtype, number)};
+             return TensorHandle{w, w->whole().scalar(dtype, number)};
            })
       .def("integers",
            [](const WorkshopPtr& w, const std::vector<std::int64_t>& list) {
-             return TensorHandle{w, w->get().integers(list)};
+             return TensorHandle{w, w->whole().integers(list)};
            })
       .def("constant",
            [](const WorkshopPtr& w, const py::object& data) {
-             auto& graph = w->get().graph();
+             auto& graph = w->whole().graph();
              return TensorHandle{w, graph.add_initializer(graph.unique_name("constant"), tensor_from_python(data))};
            })
       .def("parameter", [](const WorkshopPtr& w, const std::string& name, ir::DataType dtype, ir::Dims dims,
@@ -136,7 +172,7 @@ void bind_workshop(py::module_& m) {
 
 }  // namespace
 
-GraphInWork::GraphInWork(nn::Builder& builder) : workshop_(std::make_shared<Workshop>()) { workshop_->builder = &builder; }
+GraphInWork::GraphInWork(nn::Builder& builder) : workshop_(std::make_shared<Workshop>()) { workshop_->builder = workshop_->outermost = &builder; }
 py::object GraphInWork::op() const { return py::module_::import("mobius.nn._op").attr("OpBuilder")(workshop_); }
 py::object GraphInWork::wrap(Tensor tensor) const { return py::cast(TensorHandle{workshop_, tensor.value()}); }
 py::object GraphInWork::wrap(Decode& decode) const { return py::cast(DecodeHandle{workshop_, &decode}); }
@@ -148,6 +184,7 @@ Tensor tensor_of(const py::handle& object) {
 }
 
 void bind_nn(py::module_& m) {
+  py::class_<Body>(m, "Body").def_property_readonly("outputs", [](const Body& b) { return b.graph->outputs().size(); });
   py::class_<TensorHandle>(m, "Tensor")
       .def_property_readonly("name", [](const TensorHandle& t) { return t.get().value()->name; })
       .def_property_readonly("dtype", [](const TensorHandle& t) { return t.get().dtype(); })

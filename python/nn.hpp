@@ -13,7 +13,8 @@ namespace mobius::python {
 
 // What all handles of one graph share; empty once the graph is done.
 struct Workshop {
-  nn::Builder* builder = nullptr;
+  nn::Builder* builder = nullptr;        // of the graph that is written now: inside a body, the body's
+  nn::Builder* outermost = nullptr;      // constants and parameters are the model's, also those that a body reads
   std::unique_ptr<nn::Builder> own;      // of a graph that Python made itself
   std::unique_ptr<ir::Model> own_model;  // likewise
 
@@ -21,6 +22,7 @@ struct Workshop {
     if (!builder) fail(ErrorKind::invalid_argument, "this belongs to a graph that is finished; use it inside forward() only");
     return *builder;
   }
+  nn::Builder& whole() const { return get(), *outermost; }
 };
 using WorkshopPtr = std::shared_ptr<Workshop>;
 

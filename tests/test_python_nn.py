@@ -99,9 +99,29 @@ def test_operators_without_operands():
     assert run(model, x=np.zeros((1, 4, 8), np.float32))[0].shape == (1, 4, 8)
 
 
-def test_subgraphs_are_refused_with_their_kind():
-    with pytest.raises(ValueError, match="attribute then_branch"):
-        nn.build_graph(lambda op, x: op.If(op.constant(True), then_branch=lambda: x, else_branch=lambda: x, _outputs=1), X)
+def test_bodies_are_functions():
+    def f(op, x, n):
+        y = op.If(op.Greater(op.ReduceSum(x, keepdims=0), 0), then_branch=lambda: op.Relu(x) + 1, else_branch=lambda: x)
+        total, doubled = op.Loop(n, True, op.constant(np.zeros((4, 8), np.float32)),
+                                 body=lambda i, go_on, state: (go_on, state + op.Cast(i, to="f32"), state * 2))
+        last, sums = op.Scan(op.constant(np.zeros(8, np.float32)), op.Squeeze(x, [0]), num_scan_inputs=1,
+                             body=lambda state, row: (state + row, op.Identity(state + row)))
+        assert total.shape == (4, 8) and sums.shape == (4, 8) and y.dtype == DataType.FLOAT
+        return y, total, doubled, last, sums
+
+    model = nn.build_graph(f, {"x": ("f32", [1, 4, 8]), "n": ("i64", [])}, list("abcde"))
+    assert model.verify() == []
+    x = np.random.default_rng(2).standard_normal((1, 4, 8)).astype(np.float32)
+    for sign in (1, -1):
+        given = sign * abs(x)
+        y, total, doubled, last, sums = run(model, x=given, n=np.array(3))
+        assert np.allclose(y, given + 1 if sign > 0 else given)
+        assert np.allclose(total, 3) and doubled.shape == (3, 4, 8) and np.allclose(doubled[:, 0, 0], [0, 0, 2])
+        assert np.allclose(sums, given[0].cumsum(0), atol=1e-5) and np.allclose(last, given[0].sum(0), atol=1e-5)
+
+
+def test_a_type_that_cannot_be_inferred_can_be_said():
+    assert nn.build_graph(lambda op, x: op.ScaledSiLU(x, alpha=1.0).typed("f32", ["batch", 4, 8]), X).outputs[0].shape == ("batch", 4, 8)
 
 
 @pytest.mark.parametrize("wrong,kind,message", [

@@ -20,6 +20,7 @@ from mobius.nn._operators import MICROSOFT, Operator
 
 Tensor = _native.Tensor
 _INT64, _INT32 = DataType.INT64, DataType.INT32
+_GRAPH = 5  # AttributeProto.AttributeType
 _DTYPE_OF_KIND = {"i": _INT64, "n": _INT32, "b": DataType.BOOL}
 
 
@@ -99,6 +100,8 @@ def _apply(workshop: _native.Workshop, operator: Operator, inputs: tuple, named:
     for i, (operand, port) in enumerate(zip(operands, ports)):
         if operand is not None and tensors[i] is None:
             tensors[i] = _constant(workshop, operand, _dtype_for(workshop, port, dtypes), port.kind != "f")
+    if any(operator.attributes.get(name) == _GRAPH for name in named):
+        named = _with_bodies(workshop, operator, tensors, named)
     attributes = {name: (_attribute(operator, name, value), operator.attributes.get(name, 0)) for name, value in named.items() if value is not None}
     count = _count(operator, operands, named) if outputs is None else outputs
     result_ports = [operator.outputs[min(i, len(operator.outputs) - 1)] for i in range(count)] if operator.outputs else []
@@ -183,8 +186,30 @@ def _attribute(operator: Operator, name: str, value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
+def _with_bodies(workshop: _native.Workshop, operator: Operator, operands: list, named: dict) -> dict:
+    """Functions in the place of graphs become bodies; each is called once, with tensors for what the operator hands to it."""
+    kinds: list = [(t.dtype, None if t.shape is None else list(t.shape)) for t in operands if t is not None]
+    if operator.name == "Loop":
+        kinds = [(_INT64, []), (DataType.BOOL, []), *((t.dtype, None if t.shape is None else list(t.shape)) for t in operands[2:])]
+    elif operator.name == "Scan":
+        first = len(kinds) - int(named.get("num_scan_inputs") or 0)
+        axes = list(named.get("scan_input_axes") or [0] * (len(kinds) - first))
+        kinds[first:] = [(dtype, None if shape is None else [d for i, d in enumerate(shape) if i != axis % len(shape)])
+                         for (dtype, shape), axis in zip(kinds[first:], axes)]
+    elif operator.name == "If":
+        kinds = []
+    made = dict(named)
+    for name, value in named.items():
+        if operator.attributes.get(name) == _GRAPH and callable(value):
+            made[name] = workshop.body(name, kinds, value)
+    return made
+
+
 def _count(operator: Operator, operands: list, named: dict) -> int:
     """How many results there are: those that are always there, or as many as the operands tell."""
+    for body in named.values():
+        if isinstance(body, _native.Body):
+            return body.outputs - (operator.name == "Loop")
     if not operator.outputs or operator.outputs[-1].mark != "*":
         return max(1, sum(port.mark == "" for port in operator.outputs)) if operator.outputs else 0
     if isinstance(named.get("num_outputs"), int):
@@ -223,6 +248,15 @@ Tensor.__neg__ = lambda self: _Operation(self.workshop, _operators.find("Neg", "
 Tensor.__array_ufunc__ = None  # an array on the left asks the tensor
 Tensor.__repr__ = lambda self: f"<Tensor {self.name}: {self.dtype}{'' if self.shape is None else list(self.shape)}>"
 Tensor.__bool__ = lambda self: _no_truth(self)
+
+
+def _typed(self: Tensor, dtype: Any, shape: Any) -> Tensor:
+    """The same tensor, of a type that inference could not know."""
+    self.set_type(as_dtype(dtype), list(shape))
+    return self
+
+
+Tensor.typed = _typed
 
 
 def _no_truth(tensor: Tensor) -> bool:
