@@ -169,7 +169,8 @@ struct DecoderStack : Module<DecoderStack<Layer, Config, Norm>, Config> {
   using Base = Module<DecoderStack, Config>;
   using Base::cfg, Base::scope;
   Scope head;
-  DecoderStack(Scope s, const Config& c, Scope head_scope) : Base(std::move(s), c), head(std::move(head_scope)) {}
+  // Checkpoints that were saved without the head leave the stack's own name out.
+  DecoderStack(const Scope& s, const Config& c, Scope head_scope) : Base(s.or_left_out(), c), head(std::move(head_scope)) {}
 
   Embedding embed_tokens{scope / "embed_tokens", cfg.vocab_size, cfg.hidden_size, tied_names()};
   std::vector<Layer> layers = make_layers();

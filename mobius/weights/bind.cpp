@@ -66,6 +66,14 @@ bool are_equal(const ir::TensorPtr& a, const ir::TensorPtr& b, ir::DataType dtyp
   return equal;
 }
 
+// Without those that only leave out the start of the first: they are told by it.
+std::vector<std::string> distinct(const std::vector<std::string>& names) {
+  std::vector<std::string> out;
+  for (const auto& name : names)
+    if (out.empty() || !names.front().ends_with("." + name)) out.push_back(name);
+  return out;
+}
+
 class Binder {
  public:
   Binder(const Checkpoint& checkpoint, const BindOptions& options) : checkpoint_(checkpoint), options_(options) {}
@@ -99,7 +107,7 @@ class Binder {
       else stored = &name;
       used_.insert(name);
     }
-    if (!stored) return complain(fmt::format("{} is not in {}", fmt::join(leaf.names(), " or "), place()));
+    if (!stored) return complain(fmt::format("{} is not in {}", fmt::join(distinct(leaf.names()), " or "), place()));
 
     ir::TensorPtr source;
     try {

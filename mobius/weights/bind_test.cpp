@@ -129,6 +129,12 @@ TEST(BindWeights, NamesAMissingTensor) {
   EXPECT_EQ(error_of(model, checkpoint_of({{"a.weight", "F32", {2}}})), "layers.3.up.weight is not in bind_NamesAMissingTensor.safetensors");
 }
 
+TEST(BindWeights, ANameWithItsStartLeftOutIsFoundAndNotTold) {
+  auto model = model_of({weight({"model.up.weight", "head.weight", "up.weight"}, {2})});
+  EXPECT_EQ(bind_weights({&model}, checkpoint_of({{"up.weight", "F32", {2}}})).bound, 1u);
+  EXPECT_THAT(error_of(model, checkpoint_of({{"down.weight", "F32", {2}}})), HasSubstr("model.up.weight or head.weight is not in"));
+}
+
 TEST(BindWeights, NamesBothShapes) {
   auto model = model_of({weight({"a.weight"}, {2, 3})});
   EXPECT_EQ(error_of(model, checkpoint_of({{"a.weight", "F32", {3, 2}}})), "a.weight is [3, 2], expected [2, 3] (bind_NamesBothShapes.safetensors)");
