@@ -1,8 +1,10 @@
 // Recurrent and convolution states of a decoder graph.
 #include <limits>
+#include <numeric>
 
 #include "mobius/base/error.hpp"
 #include "mobius/components/decode.hpp"
+#include "mobius/ep/context.hpp"
 #include "mobius/nn/layers.hpp"
 
 namespace mobius {
@@ -15,8 +17,18 @@ Decode::Decode(Tensor input_ids)
 
 namespace {
 
-// The part of a mask [B, P + S] that is about the tokens at hand: [B, S].
-Tensor of_this_call(Tensor mask, Tensor input_ids) { return slice(mask, -shape(input_ids, 1, 2), {std::numeric_limits<std::int64_t>::max()}, {1}); }
+// 1, 2, ... along each row of x [B, n]: int32.
+Tensor counted(Tensor x) { return cumsum(cast(x, DataType::int32) * 0 + 1, 1); }
+
+// The part of a mask [B, P + S] that is about the tokens at hand: int32 [B, S]. A graph that is captured can't read sizes on the host, and its device may
+// gather numbers only.
+Tensor of_this_call(Tensor mask, Tensor input_ids) {
+  if (!ep_capabilities().requires_graph_capture_rewrite)
+    return cast(slice(mask, -shape(input_ids, 1, 2), {std::numeric_limits<std::int64_t>::max()}, {1}), DataType::int32);
+  const auto slots = counted(input_ids);
+  const auto past = reduce_max(counted(mask), {}, 0) - reduce_max(slots, {}, 0);
+  return cast(gather_elements(cast(mask, DataType::float32), slots + (past - 1), 1), DataType::int32);
+}
 
 }  // namespace
 
@@ -30,16 +42,16 @@ Tensor Decode::only_tokens(Tensor x) {
 // ── convolutions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 // Which steps of [state, x] are the next state: with the last token at step e of x (counted from 1), e ... e + kept - 1. No token at all
-// leaves the state as it was. int64 [B, channels, kept].
+// leaves the state as it was. int32 [B, channels, kept].
 Tensor Decode::conv_steps(std::int64_t channels, std::int64_t kept) {
   const auto known = conv_steps_.find({channels, kept});
   if (known != conv_steps_.end()) return known->second;
   const auto steps = scoped(attention_mask_.builder(), "attention_mask", [&] {
-    const auto mask = of_this_call(attention_mask_, input_ids_);
-    const auto last = reduce_max(cumsum(input_ids_ * 0 + 1, 1) * mask, {1});  // [B, 1]
-    std::vector<std::int64_t> offsets;
-    for (std::int64_t i = 0; i < kept; ++i) offsets.push_back(i);
-    return expand(unsqueeze(last + offsets, {1}), {1, channels, 1});
+    const auto last = reduce_max(counted(input_ids_) * of_this_call(attention_mask_, input_ids_), {1});  // [B, 1]
+    std::vector<double> offsets(static_cast<std::size_t>(kept));
+    std::iota(offsets.begin(), offsets.end(), 0.0);
+    const nn::Parameter after("attention_mask.steps_" + std::to_string(kept), ir::make_tensor_of(DataType::int32, {kept}, offsets));
+    return expand(unsqueeze(last + after, {1}), {1, channels, 1});
   });
   return conv_steps_.emplace(std::pair(channels, kept), steps).first->second;
 }

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "mobius/components/decode.hpp"
+#include "mobius/ep/context.hpp"
 #include "mobius/nn/layers.hpp"
 #include "mobius/ops/interpreter.hpp"
 
@@ -46,25 +47,37 @@ struct Convolution : Graph {
   }
 };
 
-TEST(CausalConv, ContinuesFromTheStepsBeforeIt) {
-  const Convolution c;
+// The graph that reads sizes, and the one that a runtime captures, which does not.
+class CausalConv : public ::testing::TestWithParam<bool> {
+ protected:
+  EpCapabilities ep{.requires_graph_capture_rewrite = GetParam()};
+  BuildContext context{ep};
+  Convolution c;
+};
+INSTANTIATE_TEST_SUITE_P(EachForm, CausalConv, ::testing::Bool());
+
+TEST_P(CausalConv, ContinuesFromTheStepsBeforeIt) {
   EXPECT_EQ(c.step({0, 0}, {1, 2, 3}, {1, 1, 1}), (std::pair{Values{100, 210, 321}, Values{2, 3}}));
   EXPECT_EQ(c.step({2, 3}, {4}, {1, 1, 1, 1}), (std::pair{Values{432}, Values{3, 4}}));
 }
 
-TEST(CausalConv, PaddingOnTheLeftCountsAsZeros) {
-  const Convolution c;
+TEST_P(CausalConv, PaddingOnTheLeftCountsAsZeros) {
   const auto [y, state] = c.step({0, 0}, {9, 9, 1, 2}, {0, 0, 1, 1});
   EXPECT_EQ(Values(y.begin() + 2, y.end()), (Values{100, 210}));
   EXPECT_EQ(state, (Values{1, 2}));
 }
 
-TEST(CausalConv, PaddingOnTheRightIsNotRemembered) {
-  const Convolution c;
+TEST_P(CausalConv, PaddingOnTheRightIsNotRemembered) {
   EXPECT_EQ(c.step({0, 0}, {1, 2, 9, 9}, {1, 1, 0, 0}).second, (Values{1, 2}));
   EXPECT_EQ(c.step({5, 6}, {1, 9, 9, 9}, {1, 1, 1, 0, 0, 0}).second, (Values{6, 1}));
   // A row without tokens of its own, while others go on.
   EXPECT_EQ(c.step({5, 6}, {9, 9}, {1, 1, 0, 0}).second, (Values{5, 6}));
+}
+
+TEST_P(CausalConv, OnlyTheFormThatIsNotCapturedReadsSizes) {
+  std::size_t sizes = 0;
+  for (const auto* node : c.model.graph->nodes()) sizes += node->is("Shape");
+  EXPECT_EQ(sizes == 0, GetParam());
 }
 
 TEST(Recurrence, PaddingTakesNoStep) {
