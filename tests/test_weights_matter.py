@@ -1,0 +1,79 @@
+"""No weight is silently unused: with any tensor of a checkpoint changed (each element by a tenth, up or down at random), its case fails.
+
+A weight that is read but multiplied by nothing, or left at its initial value, passes every comparison of unchanged numbers that happens not to
+need it. UNMOVED names what can't show, with the reason; a tensor there that does move the output fails as well.
+"""
+import fnmatch
+import json
+import os
+import random
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from golden_check import Case
+from test_families import FOLDERS
+
+# case (glob) -> {tensor (glob): why its changes can't be seen}.
+UNMOVED: dict[str, dict[str, str]] = {
+    "apertus": {"*.act_fn.eps": "xIELU's guard near zero is 1e-6: a tenth of it is below the tolerance"},
+}
+NUMPY = {"F32": np.float32, "F16": np.float16}
+
+
+class File:
+    """A safetensors file as bytes, and where its tensors lie."""
+
+    def __init__(self, path: Path):
+        self.path, self.bytes = path, path.read_bytes()
+        length = int.from_bytes(self.bytes[:8], "little")
+        header = json.loads(self.bytes[8:8 + length])
+        self.tensors = {name: (t["dtype"], *(8 + length + at for at in t["data_offsets"])) for name, t in header.items() if name != "__metadata__"}
+
+    def changed(self, name: str) -> bytes:
+        dtype, begin, end = self.tensors[name]
+        draw = np.random.default_rng(random.Random(name).getrandbits(32))
+        if dtype == "BF16":
+            values = (np.frombuffer(self.bytes[begin:end], np.uint16).astype(np.uint32) << 16).view(np.float32)
+        else:
+            values = np.frombuffer(self.bytes[begin:end], NUMPY[dtype])
+        values = (values * (1 + 0.1 * draw.choice([-1.0, 1.0], len(values)))).astype(values.dtype)
+        data = (values.view(np.uint32) >> 16).astype(np.uint16).tobytes() if dtype == "BF16" else values.tobytes()
+        return self.bytes[:begin] + data + self.bytes[end:]
+
+
+def weights_of(folder: Path) -> list[tuple[File, str]]:
+    files = [File(path) for path in sorted(folder.glob("*.safetensors")) if path.name != "io.safetensors"]
+    return [(file, name) for file in files for name, (dtype, *_) in file.tensors.items() if dtype in (*NUMPY, "BF16")]
+
+
+def moves(mobius, case: Case, file: File, name: str, folder: Path, package: Path) -> bool:
+    """Whether some run of the case fails once the tensor has changed."""
+    for path in case.folder.iterdir():
+        if path.name != file.path.name and path.name != "io.safetensors" and not (folder / path.name).exists():
+            os.symlink(path, folder / path.name)
+    (folder / file.path.name).unlink(missing_ok=True)
+    (folder / file.path.name).write_bytes(file.changed(name))
+    built = mobius("build", folder, "-o", package, "--ep", "default", "--dtype", "f32", "--force", "--quiet")
+    assert built.returncode == 0, built.stderr
+    (folder / file.path.name).unlink()
+    graphs: dict = {}
+    return any(not case.error(run, package, graphs=graphs) <= case.allowed_error for run in case.runs)
+
+
+def reason(case: str, tensor: str) -> str | None:
+    return next((why for cases, tensors in UNMOVED.items() if fnmatch.fnmatchcase(case, cases)
+                 for names, why in tensors.items() if fnmatch.fnmatchcase(tensor, names)), None)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in FOLDERS])
+def test_every_weight_moves_the_output(name, mobius, tmp_path):
+    case, found = Case(FOLDERS[name]), {}
+    (tmp_path / "checkpoint").mkdir()
+    for file, tensor in weights_of(case.folder):
+        found[tensor] = moves(mobius, case, file, tensor, tmp_path / "checkpoint", tmp_path / "package")
+    shutil.rmtree(tmp_path / "package")
+    assert len(found) > 5
+    assert not [t for t, moved in found.items() if not moved and not reason(name, t)], "these change nothing"
+    assert not [t for t, moved in found.items() if moved and reason(name, t)], "these are said to change nothing"
