@@ -57,3 +57,57 @@ def test_matches_reference(name, target, built):
 def test_generates_the_same_tokens(name, target, built):
     for generated, expected in Case(FOLDERS[name]).greedy(package_for(built, name, target)):
         assert generated == expected
+
+
+# ── what graphs are made of ──────────────────────────────────────────────────────────────────────────────────────────────
+
+# The operators that a kernel has to be there for; all others are elementwise, products or about shapes.
+HEAVY = ["Attention", "GroupQueryAttention", "MultiHeadAttention", "LinearAttention", "CausalConvWithState", "MoE", "QMoE", "Softmax", "Conv", "Scan", "Loop",
+         "CumSum", "TopK"]
+TABLE = TESTDATA / "structure" / "families.txt"
+HEADING = """\
+# Every golden case in float16: how many of these operators there are, then the number of all nodes, by execution provider; and where attention
+# was expected to be fused and is not, why. tests/test_families.py writes (MOBIUS_UPDATE=1) and compares this table.
+"""
+
+
+def structure_of(name: str, ep: str, tmp_path: Path) -> str:
+    package, trace = tmp_path / ep, tmp_path / f"{ep}.json"
+    built = run_mobius("build", FOLDERS[name], package, "--ep", ep, "--dtype", "f16", "--trace-json", trace)
+    assert built.returncode == 0, built.stderr
+    nodes = onnx.load(package / "model.onnx", load_external_data=False).graph.node
+    counts = {op: sum(node.op_type == op for node in nodes) for op in HEAVY}
+    text = ", ".join(f"{op} {count}" for op, count in counts.items() if count)
+    fusion = next((s for s in json.loads(trace.read_text())["model"]["steps"] if s["name"] == "GQAFusion"), {})
+    # The warning of a fusion that was expected, and what the trace says about the nearest place.
+    warned = "GQA fusion expected" in built.stderr
+    assert warned == (bool(fusion) and counts["Attention"] > 0 and not counts["GroupQueryAttention"])
+    why = f"; Attention stays: {fusion['nearest_miss'].split(': ', 1)[-1]}" if fusion and counts["Attention"] else ""
+    return f"{text}; {len(nodes)}{why}"
+
+
+def table_of(name: str, tmp_path: Path) -> list[str]:
+    """One line for all execution providers that give the same."""
+    lines: dict[str, list[str]] = {}
+    for ep in F16_EPS:
+        lines.setdefault(structure_of(name, ep, tmp_path), []).append(ep)
+    return [f"  {', '.join(eps):<32} {text}" for text, eps in lines.items()]
+
+
+def read_table() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for line in TABLE.read_text().splitlines() if TABLE.exists() else []:
+        if line.startswith("  "):
+            found[next(reversed(found))].append(line)
+        elif line and not line.startswith("#"):
+            found[line] = []
+    return found
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in FOLDERS])
+def test_f16_graphs_are_as_reviewed(name, tmp_path):
+    lines = table_of(name, tmp_path)
+    if os.environ.get("MOBIUS_UPDATE"):
+        table = read_table() | {name: lines}
+        TABLE.write_text(HEADING + "".join(f"\n{key}\n" + "\n".join(rows) + "\n" for key, rows in sorted(table.items())))
+    assert lines == read_table().get(name)

@@ -211,7 +211,10 @@ RuleReport apply_to(const Rule& rule, ir::Graph& graph, const Target& target, bo
   Target remembering = target;
   remembering.memory = std::make_shared<std::map<const ir::Value*, std::any>>();
   Walk walk(rule, remembering, has_subgraphs, 10'000 + 10 * graph.node_count(), report);
+  // Only what the last walk missed is still there.
   while (walk.run(graph)) {
+    report.nearest_miss.clear();
+    report.nearest_depth = 0;
   }
   std::erase_if(report.change_per_op, [](const auto& e) { return e.second == 0; });
   return report;
@@ -251,11 +254,11 @@ RuleReport apply(const RuleGroup& group, ir::Graph& graph, const Target& target)
     sum.removed += part.removed;
     for (const auto& [op, change] : part.change_per_op) sum.change_per_op[op] += change;
     if (part.applied != 0) present.emplace(graph);
-    else remember(sum, {part.nearest_depth, part.nearest_miss});
+    remember(sum, {part.nearest_depth, part.nearest_miss});
     return part.applied;
   };
   for (const auto& rule : group.rules) sum.applied += run(rule);
-  auto nearest = sum.applied != 0 ? std::string{} : sum.nearest_miss.empty() && !lacking.empty() ? lack_of(lacking) : std::move(sum.nearest_miss);
+  auto nearest = sum.applied == 0 && sum.nearest_miss.empty() && !lacking.empty() ? lack_of(lacking) : std::move(sum.nearest_miss);
   for (const auto& rule : group.then) run(rule);
   sum.nearest_miss = std::move(nearest);
   std::erase_if(sum.change_per_op, [](const auto& e) { return e.second == 0; });

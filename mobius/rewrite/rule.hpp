@@ -111,7 +111,7 @@ struct RuleReport {
   std::string rule;
   std::size_t applied = 0, added = 0, removed = 0;    // times applied; nodes
   std::map<std::string, std::int64_t> change_per_op;  // op name -> node count delta
-  std::string nearest_miss;                           // "place: reason" of the attempt that got furthest, when nothing was applied
+  std::string nearest_miss;                           // "place: reason" of the attempt that got furthest, of those that were still there at the end
   std::size_t nearest_depth = 0;
 };
 
