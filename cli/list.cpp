@@ -50,15 +50,38 @@ struct Table {
   }
 };
 
+Json words_of(std::string_view list) {
+  Json words = Json::Array{};
+  for (std::size_t at = 0; at < list.size();) {
+    const auto end = std::min(list.find(' ', at), list.size());
+    words.push_back(Json(list.substr(at, end - at)));
+    at = end + 1;
+  }
+  return words;
+}
+
+// All of them as one word.
+std::string short_list(std::string_view eps) {
+  const auto count = words_of(eps).as_array().size();
+  return count == builtin_eps().size() ? fmt::format("all {}", count) : std::string(eps);
+}
+
 Table models_table() {
   std::map<std::string, const Family*> by_type;
   for (const auto& family : families()) {
     for (const auto type : family.types) by_type.emplace(type, &family);
   }
-  Table table{.header = {"MODEL TYPE", "FAMILY", "TASK"}};
+  Table table{.header = {"MODEL TYPE", "FAMILY", "TASK", "PROVEN FOR", "BY"}};
   for (const auto& [type, family] : by_type) {
-    table.rows.push_back({type, family->name, std::string(family->task)});
-    table.json.push_back(Json::Object{{"type", type}, {"family", family->name}, {"task", family->task}});
+    const auto* found = find_evidence(type);
+    const auto evidence = found ? *found : Evidence{};
+    table.rows.push_back({type, family->name, std::string(family->task), short_list(evidence.eps), std::string(evidence.cases)});
+    table.json.push_back(Json::Object{{"type", type},
+                                      {"family", family->name},
+                                      {"file", "mobius/models/" + family->name + ".cpp"},
+                                      {"task", family->task},
+                                      {"cases", words_of(evidence.cases)},
+                                      {"execution_providers", words_of(evidence.eps)}});
   }
   return table;
 }

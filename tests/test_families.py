@@ -9,9 +9,9 @@ from pathlib import Path
 
 import onnx
 import pytest
-from conftest import TESTDATA, run_mobius
+from conftest import ROOT, TESTDATA, run_mobius
 from golden_check import Case, OnnxRuntime, load
-from test_ep_numbers import F16_EPS, LEFT_PADDED, assert_within, errors, runs_of
+from test_ep_numbers import F16_EPS, F32_EPS, assert_within, errors, runs_of
 
 # Packages whose rows may be padded on either side.
 PORTABLE = {"default": (), "onnx-standard": (), "cpu with any padding": ("--padding", "any")}
@@ -45,7 +45,7 @@ def package_for(built, name: str, target: str) -> Path:
     return built(FOLDERS[name], "--ep", ep, "--dtype", "f32", *PORTABLE.get(target, ()))
 
 
-@each("target", [*PORTABLE, "cpu"])
+@each("target", [*PORTABLE, *(ep for ep in F32_EPS if ep not in PORTABLE)])
 def test_matches_reference(name, target, built):
     case, package = Case(FOLDERS[name]), package_for(built, name, target)
     if target in PORTABLE:
@@ -57,6 +57,28 @@ def test_matches_reference(name, target, built):
 def test_generates_the_same_tokens(name, target, built):
     for generated, expected in Case(FOLDERS[name]).greedy(package_for(built, name, target)):
         assert generated == expected
+
+
+EVIDENCE = ROOT / "mobius" / "models" / "evidence.txt"
+EVIDENCE_HEADING = """\
+# What is proven of each model type: its golden cases / the execution providers whose packages meet their references, on ONNX Runtime.
+# tests/test_families.py writes (MOBIUS_UPDATE=1) and compares it; `mobius list models` shows it.
+"""
+
+
+def test_evidence_is_what_is_tested():
+    cases: dict[str, list[str]] = {}
+    for name, folder in FOLDERS.items():
+        cases.setdefault(json.loads((folder / "config.json").read_text())["model_type"], []).append(name)
+    lines = [f"{kind}: {' '.join(names)} / {' '.join(F32_EPS)}" for kind, names in sorted(cases.items())]
+    text = EVIDENCE_HEADING + "\n".join(lines) + "\n"
+    if os.environ.get("MOBIUS_UPDATE"):
+        EVIDENCE.write_text(text)
+    if os.environ.get("MOBIUS_GOLDEN"):
+        assert EVIDENCE.read_text() == text
+    else:  # not all cases are here
+        listed = {line.split(":")[0]: line for line in EVIDENCE.read_text().splitlines() if not line.startswith("#")}
+        assert all(set(names) <= set(listed[kind].split(" / ")[0].split()) for kind, names in cases.items())
 
 
 # ── what graphs are made of ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -31,6 +31,13 @@ const Family* find_family(std::string_view model_type);
 // Error unsupported: the type is unknown; names the nearest known ones.
 const Family& require_family(std::string_view model_type);
 
+// What is proven of a model type, by name and separated by blanks: golden cases whose reference it meets, and the execution providers whose
+// packages do. mobius/models/evidence.txt, written by tests/test_families.py.
+struct Evidence {
+  std::string_view type, cases, eps;
+};
+const Evidence* find_evidence(std::string_view model_type);
+
 using BuildFunction = std::function<std::vector<Component>(const ConfigReader&, ir::DataType)>;
 
 template <class Model, class Config>
