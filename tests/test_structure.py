@@ -15,7 +15,7 @@ from golden_check import OnnxRuntime, relative_error, step
 from onnx import numpy_helper
 
 FOLDER = TESTDATA / "structure"
-GRAPHS = ["phi3_exported", "gpt2", "gemma2", "bert"]
+GRAPHS = ["phi3_exported", "gpt2_exported", "gemma2_exported", "bert"]
 EPS = ["default", "cpu", "cuda", "dml", "webgpu", "mlx", "trt-rtx", "onnx-standard", "openvino", "qnn"]
 ALLOWED = 2e-5
 

@@ -24,13 +24,21 @@ const std::string testdata = MOBIUS_TESTDATA;
 
 struct Graph {
   std::string name;
-  bool is_built;  // from a checkpoint's config; else a text
+  std::string config;  // the folder of a config.json from which it is built; empty: a text
   std::string role = "decoder";
 };
 
-// phi3's own projections are cut at load time; phi3_exported has them whole.
-const Graph graphs[] = {{"llama", true},   {"qwen3", true},           {"phi3", true}, {"phi3_exported", false}, {"gpt2", false},
-                        {"gemma2", false}, {"bert", false, "encoder"}};
+// What others export has projections that we cut at load time.
+const Graph graphs[] = {{"llama", "golden/llama"},
+                        {"qwen3", "golden/qwen3"},
+                        {"phi3", "golden/phi3"},
+                        {"gpt2", "structure/configs/gpt2"},
+                        {"gemma2", "structure/configs/gemma2"},
+                        {"mixtral", "structure/configs/mixtral"},
+                        {"phi3_exported", ""},
+                        {"gpt2_exported", ""},
+                        {"gemma2_exported", ""},
+                        {"bert", "", "encoder"}};
 
 ir::Model read(const std::string& name, DataType dtype) {
   auto model = ir::model_from_text(read_text_file(testdata + "/structure/" + name + ".txt"));
@@ -44,8 +52,8 @@ ir::Model read(const std::string& name, DataType dtype) {
 }
 
 ir::Model made_for(const Graph& graph, const std::string& ep, DataType dtype) {
-  if (graph.is_built) {
-    auto package = build(testdata + "/golden/" + graph.name, {.execution_provider = ep, .dtype = dtype, .load_weights = false});
+  if (!graph.config.empty()) {
+    auto package = build(testdata + "/" + graph.config, {.execution_provider = ep, .dtype = dtype, .load_weights = false});
     return std::move(package.components().front().model);
   }
   auto model = read(graph.name, dtype);
@@ -150,7 +158,7 @@ TEST_F(Structure, OnlyDecodersGetGroupQueryAttention) {
     for (const char* role : {"decoder", "vision", "embedding", "encoder"})
       for (const auto dtype : all_dtypes) {
         if (!ep.gqa_dtypes.contains(dtype)) continue;
-        auto model = read("gpt2", dtype);
+        auto model = read("gpt2_exported", dtype);
         optimize_model(model, {.ep = ep.name, .dtype = dtype, .model_role = role});
         int count = 0;
         for (const auto* n : model.graph->nodes()) count += n->is("GroupQueryAttention", ops::microsoft);
