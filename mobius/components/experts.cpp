@@ -1,6 +1,9 @@
 // Routers, and experts as stacks of matrices.
 #include "mobius/components/experts.hpp"
 
+#include <numeric>
+
+#include "mobius/ep/context.hpp"
 #include "mobius/nn/module.hpp"
 
 namespace mobius {
@@ -31,14 +34,24 @@ Routing softened(Routing r) { return {softmax(r.weights, -1), r.experts}; }
 
 Routing scaled(Routing r, double factor) { return factor == 1 ? r : Routing{r.weights * factor, r.experts}; }
 
+namespace {
+
+Tensor counted_from_zero(Tensor at, std::int64_t count) {
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return at.constant(numbers);
+}
+
+}  // namespace
+
 Tensor within_groups(Tensor preference, const GroupLimit& limit) {
   if (limit.groups == limit.kept) return preference;
   const auto size = limit.experts / limit.groups;
   const auto by_group = reshape(preference, {0, limit.groups, size});
   const auto worth = limit.counted == 1 ? reduce_max(by_group, {2}, 0) : reduce_sum(topk(by_group, {limit.counted}, -1)[0], {2}, 0);
-  const auto best = topk(worth, {limit.kept}, -1)[1];  // [tokens, kept]
-  const auto none = expand(preference.constant({0}), shape(worth)), ones = expand(preference.constant({1}), shape(best));
-  const auto kept = cast(unsqueeze(scatter_elements(none, best, ones, 1), {2}), DataType::boolean);
+  const auto best = topk(worth, {limit.kept}, -1)[1];                                       // [tokens, kept]
+  const auto is_best = equal(unsqueeze(best, {2}), counted_from_zero(best, limit.groups));  // [tokens, kept, groups]
+  const auto kept = unsqueeze(cast(reduce_max(cast(is_best, DataType::int32), {1}, 0), DataType::boolean), {2});
   return reshape(where(kept, by_group, limit.outside), {0, limit.experts});
 }
 
@@ -59,15 +72,9 @@ Parameter turned_rows(const Parameter& w, std::string name, std::int64_t begin, 
 
 // ── experts ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-namespace {
-
-struct Places {
-  Tensor used, choice, place;
-};
-
 // Where each of the tokens · k choices goes. All in integers: the order of tokens within an expert is that of the batch, so the result doesn't depend
 // on how a runtime sorts.
-Places places_of(Tensor experts, std::int64_t num_experts) {
+Dispatch::Groups Dispatch::groups_of(Tensor experts, std::int64_t num_experts) {
   const auto ones = expand(experts.constant({1}), shape(experts));                                                       // [tokens, k]
   const auto none = expand(experts.constant({0}), concat<Tensor>({shape(experts, 0, 1), std::vector{num_experts}}, 0));  // [tokens, experts]
   const auto order = cumsum(scatter_elements(none, experts, ones, 1), 0);  // the how-manieth of its expert's tokens one is, from 1
@@ -84,26 +91,33 @@ Places places_of(Tensor experts, std::int64_t num_experts) {
   return {used, reshape(choice, concat<Tensor>({std::vector<std::int64_t>{-1}, capacity}, 0)), place};
 }
 
-}  // namespace
-
-Dispatch::Dispatch(Routing routing, std::int64_t num_experts)
-    : routing_(routing), k_(routing.experts.dim(1).value()), used_(routing.experts), choice_(routing.experts), place_(routing.experts) {
-  const auto places = places_of(routing.experts, num_experts);
-  used_ = places.used;
-  choice_ = places.choice;
-  place_ = places.place;
+Dispatch::Dispatch(Routing routing, std::int64_t num_experts) : routing_(routing), k_(routing.experts.dim(1).value()), num_experts_(num_experts) {
+  if (!ep_capabilities().requires_graph_capture_rewrite) groups_ = groups_of(routing.experts, num_experts);
 }
 
-Tensor Dispatch::group(Tensor tokens) const { return gather(tokens, k_ == 1 ? choice_ : choice_ / k_); }
+Tensor Dispatch::group(Tensor tokens) const {
+  if (!groups_) return unsqueeze(tokens, {0});
+  return gather(tokens, k_ == 1 ? groups_->choice : groups_->choice / k_);
+}
 
-Tensor Dispatch::group_choices(Tensor choices) const { return gather(reshape(choices, {-1, choices.dim(2).value()}), choice_); }
+Tensor Dispatch::group_choices(Tensor choices) const {
+  if (groups_) return gather(reshape(choices, {-1, choices.dim(2).value()}), groups_->choice);
+  const auto chosen = equal(unsqueeze(routing_.experts, {1}), unsqueeze(counted_from_zero(routing_.experts, num_experts_), {1}));  // [tokens, experts, k]
+  return transpose(matmul(cast(chosen, choices.dtype()), choices), {1, 0, 2});
+}
 
 Tensor Dispatch::linear(Tensor grouped, const Parameter& w, const std::optional<Parameter>& bias) const {
-  const auto y = matmul(grouped, gather(grouped.with(w), used_));
-  return bias ? y + unsqueeze(gather(grouped.with(*bias), used_), {1}) : y;
+  const auto of_used = [&](const Parameter& stack) { return groups_ ? gather(grouped.with(stack), groups_->used) : grouped.with(stack); };
+  const auto y = matmul(grouped, of_used(w));
+  return bias ? y + unsqueeze(of_used(*bias), {1}) : y;
 }
 
-Tensor Dispatch::choices(Tensor grouped) const { return gather(reshape(grouped, {-1, grouped.dim(2).value()}), place_); }
+// Without groups the others' results are left behind, not multiplied by zero: what an expert makes of a token that it does not know may be infinite.
+Tensor Dispatch::choices(Tensor grouped) const {
+  const auto width = grouped.dim(2).value();
+  if (groups_) return gather(reshape(grouped, {-1, width}), groups_->place);
+  return gather_elements(transpose(grouped, {1, 0, 2}), expand(unsqueeze(routing_.experts, {2}), {1, 1, width}), 1);
+}
 
 Tensor Dispatch::combine(Tensor choices) const {
   const auto weights = routing_.weights.dtype() == choices.dtype() ? routing_.weights : cast(routing_.weights, choices.dtype());

@@ -9,6 +9,7 @@
 // The experts of a layer are one stack of matrices each for gate, up and down, and no loop: tokens are grouped by expert into
 // [experts in use, most tokens of one, hidden], which one MatMul multiplies with the stack of just those experts. So a token that is decoded alone
 // reads the weights of its k experts only, a prompt reads each expert's once, and the graph is as long for 8 experts as for 256.
+// Where an execution provider has no place for shapes that depend on values (its graphs are captured), every expert gets every token instead.
 #pragma once
 #include <optional>
 #include <string>
@@ -66,7 +67,7 @@ class Dispatch {
  public:
   Dispatch(Routing routing, std::int64_t num_experts);
 
-  // [tokens, n] or, a row of its own for each choice, [tokens, k, n] -> [used, capacity, n]
+  // [tokens, n] or, a row of its own for each choice, [tokens, k, n] -> [used, capacity, n]. Without groups: [1 or experts, tokens, n].
   Tensor group(Tensor tokens) const;
   Tensor group_choices(Tensor choices) const;
   // Each expert's own matrix of w [experts, in, out] and row of bias [experts, out]: [used, capacity, in] -> [used, capacity, out]
@@ -77,11 +78,16 @@ class Dispatch {
   Tensor combine(Tensor choices) const;
 
  private:
+  struct Groups {
+    Tensor used;    // [used]: experts with at least one token
+    Tensor choice;  // [used, capacity]: which choice (token · k + j) stands there; where none does, the first
+    Tensor place;   // [tokens, k]: where in used · capacity a choice stands
+  };
+  static Groups groups_of(Tensor experts, std::int64_t num_experts);
+
   Routing routing_;
-  std::int64_t k_;
-  Tensor used_;    // [used]: experts with at least one token
-  Tensor choice_;  // [used, capacity]: which choice (token · k + j) stands there; where none does, the first
-  Tensor place_;   // [tokens, k]: where in used · capacity a choice stands
+  std::int64_t k_, num_experts_;
+  std::optional<Groups> groups_;  // absent: every expert gets every token
 };
 
 struct ExpertSizes {
