@@ -18,10 +18,15 @@ const char* class_of(ErrorKind kind) {
   return "InternalError";
 }
 
+// Names in files may be anything: what is no UTF-8 must not hide the message.
+py::object text(std::string_view line) {
+  return py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(line.data(), static_cast<py::ssize_t>(line.size()), "replace"));
+}
+
 void raise(const Error& e) {
-  if (e.kind() == ErrorKind::cancelled) return PyErr_SetString(PyExc_KeyboardInterrupt, e.what());
+  if (e.kind() == ErrorKind::cancelled) return PyErr_SetObject(PyExc_KeyboardInterrupt, text(e.what()).ptr());
   const auto error = py::module_::import("mobius._errors").attr(class_of(e.kind()));
-  PyErr_SetString(error.ptr(), e.what());
+  PyErr_SetObject(error.ptr(), text(e.what()).ptr());
 }
 
 }  // namespace
@@ -49,7 +54,7 @@ void bind_log(py::module_& m) {
         logging::set_sink([function](logging::Level level, std::string_view line) {
           if (!Py_IsInitialized()) return;
           const py::gil_scoped_acquire lock;
-          py::reinterpret_borrow<py::object>(function)(static_cast<int>(level), py::str(line.data(), line.size()));
+          py::reinterpret_borrow<py::object>(function)(static_cast<int>(level), text(line));
         });
       },
       py::arg("write"), "Sends messages to write(level, line); level is 0 (debug), 1 (info) or 2 (warning). None: to standard error.");

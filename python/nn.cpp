@@ -1,6 +1,8 @@
 // Building graphs from Python: values, operators, parameters, and what a decoder layer needs.
 #include "python/nn.hpp"
 
+#include <algorithm>
+
 #include "mobius/config/decoder.hpp"
 #include "mobius/nn/layers.hpp"
 #include "python/context.hpp"
@@ -21,9 +23,17 @@ ir::Shape shape_of(const py::sequence& dims) {
   return shape;
 }
 
+// A body that Python has made and not used yet; the workshop owns it.
 struct Body {
-  ir::GraphPtr graph;
+  std::weak_ptr<ir::Graph> graph;
+  std::size_t outputs = 0;
 };
+
+ir::GraphPtr take(Workshop& w, const Body& body) {
+  auto graph = body.graph.lock();
+  if (!graph || std::erase(w.bodies, graph) == 0) fail(ErrorKind::invalid_argument, "a body belongs to one node");
+  return graph;
+}
 
 // An operator without operands, which Tensor::apply can't place: it takes the graph from them.
 std::vector<Tensor> apply_to_nothing(nn::Builder& b, ir::OpName op, ir::Attributes attributes, std::size_t results) {
@@ -45,12 +55,14 @@ py::list apply(const WorkshopPtr& w, const std::string& domain, const std::strin
   bool any = false;
   for (const auto& i : inputs) {
     any = any || !i.is_none();
+    if (py::isinstance<TensorHandle>(i) && i.cast<const TensorHandle&>().workshop != w)
+      fail(ErrorKind::invalid_argument, "an operand belongs to another graph");
     in.push_back(i.is_none() ? Tensor::Arg() : Tensor::Arg(tensor_of(i)));
   }
   ir::Attributes attrs;
   for (const auto& [name, value] : attributes) {
     const auto pair = value.cast<py::tuple>();
-    if (py::isinstance<Body>(pair[0])) attrs.emplace(name.cast<std::string>(), pair[0].cast<const Body&>().graph);
+    if (py::isinstance<Body>(pair[0])) attrs.emplace(name.cast<std::string>(), take(*w, pair[0].cast<const Body&>()));
     else attrs.emplace(name.cast<std::string>(), attribute_from_python(pair[0], name.cast<std::string>(), pair[1].cast<int>()));
   }
   auto& b = w->get();
@@ -61,12 +73,15 @@ py::list apply(const WorkshopPtr& w, const std::string& domain, const std::strin
     for (std::size_t i = 0; i < out.size(); ++i) {
       auto& t = out[i].value()->type;
       if (t.dtype == ir::DataType::undefined && i < otherwise.size() && otherwise[i]) t.dtype = *otherwise[i];
-      handles.append(TensorHandle{w, out[i].value()});
+      handles.append(TensorHandle{w, out[i].value(), w->open.back()});
     }
     return handles;
   } catch (const Error&) {
     // The caller may go on with another form: the node that was refused must not stay.
-    if (auto* node = b.graph().last(); node != last) b.graph().erase(node);
+    if (auto* node = b.graph().last(); node != last) {
+      node->attributes.clear();  // bodies let go of what they read
+      b.graph().erase(node);
+    }
     throw;
   }
 }
@@ -84,14 +99,18 @@ Body body(const WorkshopPtr& w, const std::string& name, const std::vector<std::
   struct Inside {
     Workshop& workshop;
     nn::Builder* outer;
-    ~Inside() { workshop.builder = outer; }
+    ~Inside() {
+      workshop.builder = outer;
+      workshop.open.pop_back();
+    }
   } const inside{*w, std::exchange(w->builder, &inner)};
+  w->open.push_back(++w->graphs);
 
   py::list arguments;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     ir::Type type{inputs[i].first};
     if (inputs[i].second) type.shape = shape_of(*inputs[i].second);
-    arguments.append(TensorHandle{w, graph->add_input(graph->name + "/in:" + std::to_string(i), std::move(type))});
+    arguments.append(TensorHandle{w, graph->add_input(graph->name + "/in:" + std::to_string(i), std::move(type)), w->open.back()});
   }
   const py::object results = function(*arguments);
   const auto list = py::isinstance<py::tuple>(results) || py::isinstance<py::list>(results) ? py::list(results) : py::list(py::make_tuple(results));
@@ -100,7 +119,8 @@ Body body(const WorkshopPtr& w, const std::string& name, const std::vector<std::
     if (result.value()->graph() != graph.get()) result = identity(result);  // a body's result is its own
     inner.output(graph->name + "/out:" + std::to_string(i), result);
   }
-  return {std::move(graph)};
+  w->bodies.push_back(graph);
+  return {graph, graph->outputs().size()};
 }
 
 std::optional<std::vector<std::int64_t>> contents(const TensorHandle& t) {
@@ -130,6 +150,7 @@ void bind_workshop(py::module_& m) {
              w.get();
              if (!w.own) fail(ErrorKind::invalid_argument, "this graph is finished by the build");
              auto model = std::make_shared<Model>();
+             w.bodies.clear();
              w.builder = nullptr;
              for (const auto* n : w.own_model->graph->nodes())
                if (!n->op.domain.empty()) w.own_model->opset_imports.try_emplace(std::string(n->op.domain), 1);
@@ -142,6 +163,8 @@ void bind_workshop(py::module_& m) {
       .def("apply", [](const WorkshopPtr& w, const std::string& domain, const std::string& type, const py::list& in, const py::dict& attributes, std::size_t n,
                        const std::vector<std::optional<ir::DataType>>& otherwise) { return apply(w, domain, type, in, attributes, n, otherwise); })
       .def("body", body)
+      .def_property_readonly("bodies", [](const Workshop& w) { return w.bodies.size(); })
+      .def("drop_bodies", [](Workshop& w, std::size_t but) { w.bodies.resize(std::min(but, w.bodies.size())); })
       .def("scalar",
            [](const WorkshopPtr& w, ir::DataType dtype, double number) {
              return TensorHandle{w, w->whole().scalar(dtype, number)};
@@ -166,7 +189,7 @@ void bind_workshop(py::module_& m) {
       .def("output", [](const WorkshopPtr& w, const std::string& name, const TensorHandle& t) { w->get().output(name, t.get()); })
       .def("activation", [](const WorkshopPtr& w, const std::string& name, const TensorHandle& x) {
         const auto context = BuildContext::resume(current_context());
-        return TensorHandle{w, nn::activation(name, x.get()).value()};
+        return TensorHandle{w, nn::activation(name, x.get()).value(), w->open.back()};
       });
 }
 
@@ -184,7 +207,7 @@ Tensor tensor_of(const py::handle& object) {
 }
 
 void bind_nn(py::module_& m) {
-  py::class_<Body>(m, "Body").def_property_readonly("outputs", [](const Body& b) { return b.graph->outputs().size(); });
+  py::class_<Body>(m, "Body").def_readonly("outputs", &Body::outputs);
   py::class_<TensorHandle>(m, "Tensor")
       .def_property_readonly("name", [](const TensorHandle& t) { return t.get().value()->name; })
       .def_property_readonly("dtype", [](const TensorHandle& t) { return t.get().dtype(); })

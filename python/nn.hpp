@@ -3,7 +3,9 @@
 //   const GraphInWork work(input_ids.builder());
 //   function(work.op(), work.wrap(input_ids));       // afterwards, what Python kept of it is refused instead of dangling
 #pragma once
+#include <algorithm>
 #include <memory>
+#include <vector>
 
 #include "mobius/components/decode.hpp"
 #include "mobius/nn/tensor.hpp"
@@ -15,6 +17,9 @@ namespace mobius::python {
 struct Workshop {
   nn::Builder* builder = nullptr;        // of the graph that is written now: inside a body, the body's
   nn::Builder* outermost = nullptr;      // constants and parameters are the model's, also those that a body reads
+  std::vector<int> open = {0};           // the graphs that are being written, outermost first; values of others are out of reach
+  int graphs = 0;                        // so far, besides the outermost
+  std::vector<ir::GraphPtr> bodies;      // that no node has yet; none may outlive the values around it
   std::unique_ptr<nn::Builder> own;      // of a graph that Python made itself
   std::unique_ptr<ir::Model> own_model;  // likewise
 
@@ -29,18 +34,31 @@ using WorkshopPtr = std::shared_ptr<Workshop>;
 struct TensorHandle {
   WorkshopPtr workshop;
   ir::Value* value = nullptr;
-  Tensor get() const { return {workshop->get(), value}; }
+  int graph = 0;  // where it was made; 0: outside of any body
+  Tensor get() const {
+    auto& builder = workshop->get();
+    if (std::ranges::find(workshop->open, graph) == workshop->open.end())
+      fail(ErrorKind::invalid_argument, "this tensor belongs to a body that is finished; what a body makes is seen outside as a result of its node");
+    return {builder, value};
+  }
 };
 struct DecodeHandle {
   WorkshopPtr workshop;
   Decode* decode = nullptr;
-  Decode& get() const { return workshop->get(), *decode; }
+  Decode& get() const {
+    workshop->get();
+    if (workshop->open.size() > 1) fail(ErrorKind::unsupported, "masks, rope and the cache are made outside of bodies");
+    return *decode;
+  }
 };
 
 class GraphInWork {
  public:
   explicit GraphInWork(nn::Builder& builder);
-  ~GraphInWork() { workshop_->builder = nullptr; }
+  ~GraphInWork() {
+    workshop_->bodies.clear();
+    workshop_->builder = nullptr;
+  }
   GraphInWork(const GraphInWork&) = delete;
   GraphInWork& operator=(const GraphInWork&) = delete;
 

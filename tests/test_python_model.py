@@ -61,6 +61,13 @@ def test_unknown_values_are_told(model, tmp_path):
         mobius.Model.load(tmp_path / "absent.onnx")
 
 
+def test_names_that_are_no_utf8_do_not_hide_the_message():
+    broken = mobius.Model.from_text("g (float[2] x) => (float[2] y) { y = Relu(x) }").to_bytes().replace(b"Relu", b"R\xff\xfeu").replace(b"x", b"\xfd")
+    with pytest.raises((ValueError, NotImplementedError)):
+        mobius.optimize_model(mobius.Model.from_bytes(broken), "onnx-standard")
+        mobius.Model.from_bytes(broken).graph
+
+
 def test_weights_are_views(model, tmp_path):
     weight = model.initializers["model.norm.weight"]
     assert weight.dtype == np.float32 and not weight.flags.owndata and not weight.flags.writeable

@@ -120,6 +120,49 @@ def test_bodies_are_functions():
         assert np.allclose(sums, given[0].cumsum(0), atol=1e-5) and np.allclose(last, given[0].sum(0), atol=1e-5)
 
 
+def test_mistakes_in_bodies_are_told_once_and_leave_nothing_behind():
+    def f(op, x):
+        for wrong, message in ((lambda: op.MatMul(x, np.ones((3, 3), np.float32)), "inner dimensions"), (lambda: (x, x), "branches have 1 and 2 outputs")):
+            with pytest.raises(ValueError, match=message) as raised:
+                op.If(True, then_branch=lambda: op.Relu(x), else_branch=wrong)
+            assert str(raised.value).count(__file__) == 1
+        with pytest.raises(ZeroDivisionError):
+            op.If(True, then_branch=lambda: 1 / 0, else_branch=lambda: x)
+        return op.Relu(x)
+
+    model = nn.build_graph(f, X)
+    assert model.op_counts() == {"Relu": 1} and model.verify() == []
+
+
+def test_what_a_body_makes_stays_in_it():
+    kept = []
+
+    def f(op, x):
+        def body():
+            kept.append(op.Relu(x))
+            return kept[0]
+
+        y = op.If(True, then_branch=body, else_branch=lambda: x)
+        for use in (lambda: op.Neg(kept[0]), lambda: kept[0].shape, lambda: op.If(True, then_branch=lambda: kept[0], else_branch=lambda: x)):
+            with pytest.raises(ValueError, match="a body that is finished"):
+                use()
+        return op.If(True, then_branch=lambda: op.If(False, then_branch=lambda: y + x, else_branch=lambda: y * 2), else_branch=lambda: x)
+
+    model = nn.build_graph(f, X)
+    assert model.verify() == []
+    x = np.ones((1, 4, 8), np.float32)
+    assert np.array_equal(run(model, x=x)[0], 2 * x)
+
+
+def test_tensors_of_two_graphs_do_not_mix():
+    def outer(op, x):
+        with pytest.raises(ValueError, match="another graph"):
+            nn.build_graph(lambda inner, y: inner.Add(x, y), X)
+        return op.Relu(x)
+
+    assert nn.build_graph(outer, X).verify() == []
+
+
 def test_a_type_that_cannot_be_inferred_can_be_said():
     assert nn.build_graph(lambda op, x: op.ScaledSiLU(x, alpha=1.0).typed("f32", ["batch", 4, 8]), X).outputs[0].shape == ("batch", 4, 8)
 

@@ -75,10 +75,18 @@ class _Operation:
 
     def __call__(self, *inputs: Any, _outputs: int | None = None, _domain: str | None = None, **named: Any) -> Any:
         operator = self._operator if _domain is None else _operators.find(self._operator.name, _domain)
+        bodies = self._workshop.bodies
         try:
             return _apply(self._workshop, operator, inputs, named, _outputs)
         except Error as error:
-            raise type(error)(f"{error} ({_user_line()})") from None
+            if hasattr(error, "line"):  # of an operator inside a body
+                raise
+            line = _user_line()
+            told = type(error)(f"{error} ({line})")
+            told.line = line  # type: ignore[attr-defined]
+            raise told from None
+        finally:
+            self._workshop.drop_bodies(bodies)  # of a node that was not made
 
     def __repr__(self) -> str:
         o = self._operator
