@@ -48,7 +48,7 @@ struct Attention : AttentionProjections<Attention> {
   ir::TensorPtr difference() const {
     std::vector<ir::TensorPtr> elements;
     for (const auto* name : {"lambda_q1", "lambda_k1", "lambda_q2", "lambda_k2"}) {
-      const Parameter stored(Scope(ir::DataType::float32, (scope / name).path()), {cfg.head_dim});
+      const Parameter stored((scope / name).in(ir::DataType::float32), {cfg.head_dim});
       for (std::int64_t i = 0; i < cfg.head_dim; ++i) elements.push_back(ir::slice(stored.data(), 0, i, i + 1));
     }
     const auto lambda_of = [n = static_cast<std::size_t>(cfg.head_dim), start = lambda_init](std::span<const double> e) {

@@ -52,7 +52,7 @@ struct Layer : Module<Layer, DecoderConfig> {
 struct Exaone : Module<Exaone, DecoderConfig> {
   using Module::Module;
 
-  Scope transformer = scope / "transformer";
+  Scope transformer = (scope / "transformer").or_left_out();
   Scope head = scope / "lm_head";
   Embedding wte{transformer / "wte", cfg.vocab_size, cfg.hidden_size,
                 cfg.tie_word_embeddings ? std::vector{(head / "weight").path()} : std::vector<std::string>{}};

@@ -131,7 +131,7 @@ struct Layer : Module<Layer, Config> {
 struct Gemma3n : Module<Gemma3n, Config> {
   using Module::Module;
 
-  Scope inner = scope / "model";
+  Scope inner = (scope / "model").or_left_out();
   DecoderStack<Layer, Config> model{inner, cfg, scope / "lm_head"};
   PerLayerInputs inputs{inner, cfg};
   std::vector<Linear> altup_projections = projections("altup_projections");

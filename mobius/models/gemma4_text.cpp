@@ -36,7 +36,7 @@ struct Router : Module<Router, Config> {
 
   RMSNorm norm{scope / "norm", Parameter(scope / "scale", {cfg.hidden_size}).scaled(1 / std::sqrt(static_cast<double>(cfg.hidden_size))), cfg.rms_norm_eps};
   Linear proj{scope / "proj", cfg.hidden_size, cfg.num_experts};
-  Parameter per_expert_scale{Scope(ir::DataType::float32, (scope / "per_expert_scale").path()), {cfg.num_experts}};
+  Parameter per_expert_scale{(scope / "per_expert_scale").in(ir::DataType::float32), {cfg.num_experts}};
 
   Tensor forward(Tensor tokens) const { return softmax(in_float32(proj(norm(tokens))), -1); }
 
@@ -104,7 +104,7 @@ struct Layer : Module<Layer, Config> {
 struct Gemma4 : Module<Gemma4, Config> {
   using Module::Module;
 
-  Scope inner = scope / "model";
+  Scope inner = (scope / "model").or_left_out();
   DecoderStack<Layer, Config> model{inner, cfg, scope / "lm_head"};
   std::optional<PerLayerInputs> inputs = cfg.per_layer_width > 0 ? std::optional(PerLayerInputs(inner, cfg)) : std::nullopt;
   Linear lm_head = model.make_head();

@@ -27,6 +27,9 @@ class Scope {
   // is "transformer.h.0.ln_1.weight" in others. Everything below it is looked for under both names.
   Scope or_left_out() const { return Scope(dtype_, path_, path_.size() + 1); }
 
+  // The same place, with parameters in another dtype.
+  Scope in(ir::DataType dtype) const { return {dtype, path_, optional_}; }
+
   const std::string& path() const { return path_; }
   ir::DataType dtype() const { return dtype_; }
   // The path without the part that may be left out; the path itself when there is none.
