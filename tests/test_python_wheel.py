@@ -127,3 +127,20 @@ def test_stubs_follow_the_module():
     assert {n for n in vars(_native) if not n.startswith("_")} - {"context"} <= names
     fields = {n.target.id for n in ast.walk(ast.parse((folder / "_ep.pyi").read_text())) if isinstance(n, ast.AnnAssign)}
     assert {name for name, _, _, _ in _native.ep_fields()} <= fields
+
+
+def test_what_is_public_says_what_it_is():
+    import inspect
+
+    import mobius
+
+    silent = []
+    for module in (mobius, mobius.nn, mobius.components, mobius.models):
+        for name in module.__all__:
+            value = getattr(module, name)
+            if not (inspect.isclass(value) or inspect.isfunction(value)):
+                continue
+            silent += [] if (value.__doc__ or "").strip() else [name]
+            members = vars(value).items() if inspect.isclass(value) else ()
+            silent += [f"{name}.{m}" for m, f in members if inspect.isfunction(f) and not m.startswith("_") and not inspect.getdoc(getattr(value, m))]
+    assert silent == []

@@ -21,6 +21,7 @@ class ModelTask:
     name = ""
 
     def build(self, module: Any, config: ArchitectureConfig) -> ModelPackage:
+        """The module's graphs."""
         raise NotImplementedError
 
 

@@ -36,6 +36,7 @@ class Parameter:
         return self.names[0] if self.names else ""
 
     def tensor(self, workshop: _native.Workshop) -> _native.Tensor:
+        """The parameter as a tensor of a graph; what op does with it."""
         if not self.names:
             raise InvalidArgumentError("a parameter is used that no attribute of the module leads to: assign it in __init__")
         if self._data is not None:
@@ -81,6 +82,7 @@ class Module:
         object.__delattr__(self, name)
 
     def forward(self, op: Any, *args: Any, **kwargs: Any) -> Any:
+        """Writes the module's operators, and gives its results. Subclasses have one."""
         raise NotImplementedError(f"{type(self).__name__} has no forward(op, ...)")
 
     def __call__(self, op: Any, *args: Any, **kwargs: Any) -> Any:
@@ -101,6 +103,7 @@ class Module:
     # ── the tree ──
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The parts of this module, each with its attribute's name."""
         for name, child in self._children.items():
             if isinstance(child, Module):
                 yield name, child
@@ -119,6 +122,7 @@ class Module:
                     yield (f"{path}.{name}" if path else name), child
 
     def parameters(self) -> list[Parameter]:
+        """All parameters, each once."""
         return list(dict.fromkeys(p for _, p in self.named_parameters()))
 
     def name_parameters(self, prefix: str = "") -> None:
@@ -136,6 +140,7 @@ class Module:
         return f"{type(self).__name__}({self.extra_repr()})" if not inner else "\n".join([f"{type(self).__name__}({self.extra_repr()}", *inner]) + ")"
 
     def extra_repr(self) -> str:
+        """What repr says of this module itself: its sizes."""
         return ""
 
 
@@ -148,6 +153,7 @@ class ModuleList(Module):
             self.append(module)
 
     def append(self, module: Module) -> ModuleList:
+        """Adds a module under the next number."""
         setattr(self, str(len(self._children)), module)
         return self
 

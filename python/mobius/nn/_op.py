@@ -258,6 +258,9 @@ Tensor.__repr__ = lambda self: f"<Tensor {self.name}: {self.dtype}{'' if self.sh
 Tensor.__bool__ = lambda self: _no_truth(self)
 
 
+Tensor.__doc__ = """A value of the graph that is being built: name, dtype, shape; + - * / @ ** and negation write operators."""
+
+
 def _typed(self: Tensor, dtype: Any, shape: Any) -> Tensor:
     """The same tensor, of a type that inference could not know."""
     self.set_type(as_dtype(dtype), list(shape))
