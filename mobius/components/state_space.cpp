@@ -21,7 +21,7 @@ Parameter repeated(const Parameter& p, std::int64_t times) {
 }  // namespace
 
 Parameter negative_rate(const Scope& scope, ir::Dims dims) {
-  const Parameter exact(Scope(ir::DataType::float32, (scope / "A_log").path()), std::move(dims));
+  const Parameter exact((scope / "A_log").in(ir::DataType::float32), std::move(dims));
   return {(scope / "A").path(), ir::elementwise({exact.data()}, scope.dtype(), "-exp", [](std::span<const double> w) { return -std::exp(w[0]); })};
 }
 

@@ -30,9 +30,7 @@ struct XIELU : Module<XIELU, DecoderConfig> {
   }
 
   // In float32 whatever the graph computes in: the functions above round once.
-  ir::TensorPtr stored(std::string_view name, ir::Dims dims) const {
-    return Parameter((scope / name).in(ir::DataType::float32), std::move(dims)).data();
-  }
+  ir::TensorPtr stored(std::string_view name, ir::Dims dims) const { return Parameter((scope / name).in(ir::DataType::float32), std::move(dims)).data(); }
 };
 
 struct MLP : Module<MLP, DecoderConfig> {
