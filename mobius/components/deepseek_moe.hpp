@@ -28,7 +28,7 @@ struct CorrectedExperts : Module<CorrectedExperts, GroupedMoeConfig> {
   using Module::Module;
 
   // The router works in float32, and so do its weights.
-  Scope router = Scope(ir::DataType::float32, scope.path()) / "gate";
+  Scope router = scope.in(ir::DataType::float32) / "gate";
   Linear gate{router, cfg.hidden_size, cfg.num_experts};
   Parameter correction{router / "e_score_correction_bias", {cfg.num_experts}};
   GatedExperts experts{scope / "experts", cfg.expert_sizes(), cfg.hidden_act};

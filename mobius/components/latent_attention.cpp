@@ -46,7 +46,7 @@ Linear queries(const Scope& s, const LatentConfig& c) {
 // The scale is multiplied in before the weight is rounded.
 RMSNorm latent_norm(const Scope& at, std::int64_t size, double scale) {
   if (scale == 1) return {at, size, latent_eps};
-  const Parameter exact(Scope(ir::DataType::float32, at.path()) / "weight", {size});
+  const Parameter exact(at.in(ir::DataType::float32) / "weight", {size});
   return {at, Parameter(exact.name(), ir::cast(ir::affine(exact.data(), scale, 0), at.dtype())), latent_eps};
 }
 

@@ -35,7 +35,7 @@ struct StateSpaceLM : nn::Module<StateSpaceLM<Mixer, Config>, Config> {
     Tensor forward(Tensor x, Decode& at) const { return x + mixer(norm(x), at); }
   };
 
-  nn::Scope backbone = scope / "backbone";
+  nn::Scope backbone = (scope / "backbone").or_left_out();
   nn::Scope head = scope / "lm_head";
   nn::Embedding embeddings{backbone / "embeddings", cfg.vocab_size, cfg.hidden_size, other_names()};
   std::vector<Layer> layers = nn::repeat<Layer>(cfg.num_hidden_layers, backbone / "layers", cfg);
@@ -57,7 +57,8 @@ struct StateSpaceLM : nn::Module<StateSpaceLM<Mixer, Config>, Config> {
  private:
   // The first checkpoints said "embedding".
   std::vector<std::string> other_names() const {
-    std::vector<std::string> names{(backbone / "embedding" / "weight").path()};
+    const auto first = backbone / "embedding" / "weight";
+    std::vector<std::string> names{first.path(), first.short_path()};
     if (cfg.tie_word_embeddings) names.push_back((head / "weight").path());
     return names;
   }

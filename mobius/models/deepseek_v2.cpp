@@ -11,7 +11,7 @@ namespace deepseek_v2 {
 struct Experts : Module<Experts, LatentConfig> {
   using Module::Module;
 
-  Linear gate{Scope(ir::DataType::float32, scope.path()) / "gate", cfg.hidden_size, cfg.num_experts};  // the router works in float32
+  Linear gate{scope.in(ir::DataType::float32) / "gate", cfg.hidden_size, cfg.num_experts};  // the router works in float32
   GatedExperts experts{scope / "experts", cfg.expert_sizes(), cfg.hidden_act};
   SharedExpert shared_experts{scope / "shared_experts", cfg, cfg.shared_size};
 

@@ -15,7 +15,7 @@ struct Config : MoeConfig {
 struct SparseMLP : Module<SparseMLP, Config> {
   using Module::Module;
 
-  Scope in_float = Scope(ir::DataType::float32, scope.path());
+  Scope in_float = scope.in(ir::DataType::float32);
   Linear gate{in_float / "gate", cfg.hidden_size, cfg.num_experts};
   Parameter correction{in_float / "moe_statics" / "e_score_correction_bias", {1, cfg.num_experts}};
   GatedExperts experts{scope / "experts", cfg.expert_sizes(), cfg.hidden_act};

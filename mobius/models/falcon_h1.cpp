@@ -60,7 +60,7 @@ struct Mixer : Module<Mixer, Config> {
   // The projection's rows for z, x, B, C and dt, each times its constant: at load time.
   Parameter scaled(std::string_view name, ir::Dims dims) const {
     const auto at = scope / "in_proj" / name;
-    const Parameter exact(Scope(ir::DataType::float32, at.path()), std::move(dims));
+    const Parameter exact(at.in(ir::DataType::float32), std::move(dims));
     std::vector<ir::TensorPtr> parts;
     std::int64_t row = 0;
     const std::int64_t sizes[] = {m.inner(), m.inner(), m.in_out(), m.in_out(), m.heads};

@@ -25,7 +25,7 @@ struct Attention : AttentionProjections<Attention, MoeConfig> {
 struct SparseMLP : Module<SparseMLP, MoeConfig> {
   using Module::Module;
 
-  Linear wg{Scope(ir::DataType::float32, scope.path()) / "gate" / "wg", cfg.hidden_size, cfg.num_experts};  // the router works in float32
+  Linear wg{scope.in(ir::DataType::float32) / "gate" / "wg", cfg.hidden_size, cfg.num_experts};  // the router works in float32
   GatedExperts experts{scope / "experts", cfg.expert_sizes(), cfg.hidden_act};
   SharedExpert shared_mlp{scope / "shared_mlp", cfg, cfg.intermediate_size};
 

@@ -20,7 +20,7 @@ struct Config : LatentConfig {
 struct Experts : Module<Experts, Config> {
   using Module::Module;
 
-  Scope router = Scope(ir::DataType::float32, scope.path()) / "router";
+  Scope router = scope.in(ir::DataType::float32) / "router";
   Linear classifier{router / "classifier", cfg.hidden_size, cfg.num_experts + cfg.idle_experts};
   Parameter correction{router / "e_score_correction_bias", {cfg.num_experts + cfg.idle_experts}};
   GatedExperts experts{scope / "experts", cfg.expert_sizes(), cfg.hidden_act};

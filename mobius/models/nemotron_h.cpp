@@ -35,7 +35,7 @@ struct Experts : Module<Experts, Config> {
   using Module::Module;
 
   std::int64_t width = cfg.latent_size.value_or(cfg.hidden_size);
-  Scope router = Scope(ir::DataType::float32, scope.path()) / "gate";
+  Scope router = scope.in(ir::DataType::float32) / "gate";
   Linear gate{router, cfg.hidden_size, cfg.num_experts};
   Parameter correction{router / "e_score_correction_bias", {cfg.num_experts}};
   Parameter up = stack_experts(scope / "experts", cfg.num_experts, "up_proj", cfg.expert_size, width);
@@ -100,7 +100,7 @@ struct Layer : Module<Layer, Config> {
 struct NemotronH : Module<NemotronH, Config> {
   using Module::Module;
 
-  Scope backbone = scope / "backbone";
+  Scope backbone = (scope / "backbone").or_left_out();
   Embedding embeddings{backbone / "embeddings", cfg.vocab_size, cfg.hidden_size};
   std::vector<Layer> layers = make_layers();
   RMSNorm norm_f{backbone / "norm_f", cfg.hidden_size, cfg.rms_norm_eps};

@@ -29,11 +29,14 @@ struct Use {
   std::int64_t index;
 
   Parameter parameter(const std::string& name, ir::Dims dims) const {
-    std::vector<std::string> names;
-    for (std::size_t u = 0; u < cfg.hybrid_layers.size(); ++u)
-      if (static_cast<std::int64_t>(u) % cfg.blocks == index % cfg.blocks)
-        names.push_back((layers / cfg.hybrid_layers[u] / "shared_transformer" / name).path());
-    return {Scope(layers.dtype(), names.front()), std::move(dims), {names.begin() + 1, names.end()}};
+    std::vector<std::string> others;
+    const auto at = [&](std::size_t use) { return layers / cfg.hybrid_layers[use] / "shared_transformer" / name; };
+    const auto first = static_cast<std::size_t>(index % cfg.blocks);
+    for (auto u = first + static_cast<std::size_t>(cfg.blocks); u < cfg.hybrid_layers.size(); u += static_cast<std::size_t>(cfg.blocks)) {
+      others.push_back(at(u).path());
+      others.push_back(at(u).short_path());
+    }
+    return {at(first), std::move(dims), std::move(others)};
   }
   Linear linear(const std::string& name, std::int64_t in, std::int64_t out, bool bias = false) const {
     return {own() / name, parameter(name + ".weight", {out, in}), bias ? std::optional(parameter(name + ".bias", {out})) : std::nullopt};
@@ -129,7 +132,7 @@ struct Layer {
 };
 
 struct Zamba2 : Module<Zamba2, Config> {
-  Scope model = scope / "model", head = scope / "lm_head";
+  Scope model = (scope / "model").or_left_out(), head = scope / "lm_head";
   Embedding embed_tokens{model / "embed_tokens", cfg.vocab_size, cfg.hidden_size,
                          cfg.tie_word_embeddings ? std::vector{(head / "weight").path()} : std::vector<std::string>{}};
   std::vector<Layer> layers = {};
