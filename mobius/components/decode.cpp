@@ -74,7 +74,7 @@ std::array<Tensor, 3> Decode::attention_with_sink(const Cache& c, Tensor q, Tens
   const auto heads = spec.num_heads;
   const Parameter sink(spec.sink->name(), ir::cast(ir::reshape(spec.sink->data(), {1, heads, 1, 1}), DataType::float32));
   const auto scores = q.dtype() == DataType::float32 ? results[3] : cast(results[3], DataType::float32);
-  const auto seen = where(mask, scores, -std::numeric_limits<double>::infinity());
+  const auto seen = where(mask, scores, lowest_score(DataType::float32));
   const auto log_sum = ops::one<Tensor>({"", "ReduceLogSumExp"}, {seen, Tensor::Arg{std::vector<std::int64_t>{3}}}, {{"keepdims", std::int64_t{1}}});
   const auto share = sigmoid(log_sum - sink);  // [B, heads, S, 1]
   const auto by_token = transpose(q.dtype() == DataType::float32 ? share : cast(share, q.dtype()), {0, 2, 1, 3});

@@ -34,7 +34,7 @@ struct AttentionSpec {
   std::optional<double> scale = {};            // absent: 1/√head_dim
   double softcap = 0;                          // softcap · tanh(score / softcap); 0: none
   std::optional<Tensor> bias = {};             // [B or 1, heads or 1, S, P + S], added to the scores: ALiBi and its like
-  std::optional<nn::Parameter> sink = {};      // [heads]: one more score in each row's softmax, which attends to nothing
+  std::optional<nn::Parameter> sink = {};      // [heads]: one more score in each row's softmax, which attends to nothing; not with a softcap
 };
 
 // What a mask adds where a query must not see: the lowest number, rather than −∞, so that no runtime makes NaN of it. For bfloat16 too.

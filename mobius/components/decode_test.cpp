@@ -55,6 +55,21 @@ TEST(Mask, AWindowCountsTokensNotCacheSlots) {
   EXPECT_EQ(visible(2, int64s({1, 4}, {1, 1, 1, 1}), 4), (Rows{"1000", "1100", "0110", "0011"}));
 }
 
+TEST(Mask, AChunkEndsWhereTokensAreCountedOut) {
+  Graph g;
+  g.b.output("mask", g.at.chunk_mask(2));
+  const auto see = [&](const Array& attention_mask, std::int64_t new_tokens) {
+    const auto ids = int64s({1, new_tokens}, std::vector<double>(static_cast<std::size_t>(new_tokens)));
+    const auto out = ops::interpret(*g.model.graph, {{"input_ids", ids}, {"attention_mask", attention_mask}, {"position_ids", ids}}).at("mask");
+    std::string row;
+    for (const double x : out.values) row += x != 0 ? '1' : '0';
+    return row;
+  };
+  EXPECT_EQ(see(int64s({1, 4}, {1, 1, 1, 1}), 4), "1000110000100011");
+  // Padding before and among the tokens: the fourth token, at slot 5, sees the third, at slot 4.
+  EXPECT_EQ(see(int64s({1, 6}, {0, 1, 1, 0, 1, 1}), 1), "000011");
+}
+
 TEST(Mask, IsMadeOncePerWindow) {
   Graph g;
   g.at.mask({});

@@ -15,6 +15,7 @@ std::vector<EpCapabilities> builtin_eps() {
        .supports_gqa_window = true,
        .supports_gqa_softcap = true,
        .supports_gqa_attention_bias = true,
+       .supports_gqa_sink = true,
        .supports_bias_gelu = true,
        .supports_fast_gelu = true,
        .supports_skip_broadcast = true,
@@ -30,6 +31,7 @@ std::vector<EpCapabilities> builtin_eps() {
        .supports_packed_multi_head_attention = true,
        .supports_gqa_window = true,
        .supports_gqa_softcap = true,
+       .supports_gqa_sink = true,
        .supports_bias_gelu = true,
        .supports_fast_gelu = true,
        .supports_skip_broadcast = true,
@@ -59,6 +61,7 @@ std::vector<EpCapabilities> builtin_eps() {
        .supports_fused_moe = false,     // kernel: disabled
        .supports_gqa_window = true,     // kernel: softcap is ignored without a word, so not that
        .supports_gqa_attention_bias = true,
+       .supports_gqa_sink = true,
        .supports_bias_gelu = true,
        .supports_fast_gelu = true,
        .supports_skip_broadcast = true,  // kernel: a bias of SkipSimplifiedLayerNormalization is added behind the norm

@@ -61,6 +61,7 @@ struct EpCapabilities {
   bool supports_gqa_window = false;                 // local_window_size
   bool supports_gqa_softcap = false;                // softcap
   bool supports_gqa_attention_bias = false;         // input attention_bias: what any padding, and masks that are not causal, need
+  bool supports_gqa_sink = false;                   // input head_sink
   bool supports_bias_gelu = false;                  // BiasGelu (the erf form)
   bool supports_fast_gelu = false;                  // FastGelu (the tanh form)
   bool supports_skip_broadcast = false;             // SkipLayerNormalization: a skip of [1, S, H] or [S, H]

@@ -33,6 +33,7 @@ constexpr EpField fields[] = {
     {"supports_gqa_softcap", &E::supports_gqa_softcap, "GroupQueryAttention's softcap"},
     {"supports_gqa_attention_bias", &E::supports_gqa_attention_bias,
      "GroupQueryAttention's attention_bias: what any padding, and masks that are not causal, need"},
+    {"supports_gqa_sink", &E::supports_gqa_sink, "GroupQueryAttention's head_sink"},
     {"supports_bias_gelu", &E::supports_bias_gelu, "BiasGelu (the erf form)"},
     {"supports_fast_gelu", &E::supports_fast_gelu, "FastGelu (the tanh form)"},
     {"supports_skip_broadcast", &E::supports_skip_broadcast, "SkipLayerNormalization: a skip of [1, S, H] or [S, H]"},

@@ -76,6 +76,7 @@ class KernelFacts {
     if (n.int_attribute("local_window_size", -1) > 0) needs(ep_.supports_gqa_window, "supports_gqa_window");
     if (n.float_attribute("softcap", 0) != 0) needs(ep_.supports_gqa_softcap, "supports_gqa_softcap");
     if (n.input(10)) needs(ep_.supports_gqa_attention_bias, "supports_gqa_attention_bias");
+    if (n.input(11)) needs(ep_.supports_gqa_sink, "supports_gqa_sink");
   }
 
   void standard(const ir::Node& n) {

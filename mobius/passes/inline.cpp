@@ -56,6 +56,7 @@ std::string_view gqa(const EpCapabilities& ep, DataType dtype, const ir::Node& n
   if (node.int_attribute("local_window_size", -1) >= 0 && !ep.supports_gqa_window) return "supports_gqa_window";
   if (node.float_attribute("softcap", 0) != 0 && !ep.supports_gqa_softcap) return "supports_gqa_softcap";
   if (node.input(10) && !ep.supports_gqa_attention_bias) return "supports_gqa_attention_bias";
+  if (node.input(11) && !ep.supports_gqa_sink) return "supports_gqa_sink";
   const auto size = gqa_head_size(node);
   if (!size) return {};
   if (*size % ep.gqa_head_size_multiple != 0) return "gqa_head_size_multiple";

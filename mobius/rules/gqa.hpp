@@ -19,6 +19,13 @@ inline rewrite::Pat::AttrArgs gqa_attributes(rewrite::AttrSpec do_rotary = rewri
           {"do_rotary", do_rotary}};
 }
 
+// The operands of a node with a sink: head_sink is the twelfth.
+inline std::vector<rewrite::Pat::Arg> with_sink(std::vector<rewrite::Pat::Arg> operands, const rewrite::Pat& sink) {
+  operands.resize(11);
+  operands.emplace_back(sink);
+  return operands;
+}
+
 // How x is multiplied by a weight: FusedMatMul or MatMul with Transpose on one of [out, in], MatMul on one of [in, out].
 enum class Product { fused, transposed, plain };
 inline constexpr Product all_products[] = {Product::fused, Product::transposed, Product::plain};

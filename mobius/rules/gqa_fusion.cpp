@@ -107,7 +107,14 @@ ir::Value* bias_of(Inserter& at, ir::Value* mask, DataType dtype) {
   return at.shared({"", "Max"}, {mask, lowest});
 }
 
-std::vector<ir::Value*> make_gqa(Inserter& at, const ir::Node& attention, const Target& t) {
+// [heads], in the type of the queries: a step of the sink's recipe.
+ir::Value* sink_of(Inserter& at, const ir::Node& attention, ir::Value* sink) {
+  auto* flat = at.shared({"", "Reshape"}, {sink, at.integers({-1})});
+  const auto dtype = attention.input(0)->dtype();
+  return dtype == flat->dtype() ? flat : at.shared({"", "Cast"}, {flat}, cast_to(dtype));
+}
+
+std::vector<ir::Value*> make_gqa(Inserter& at, const ir::Node& attention, const Target& t, ir::Value* sink = nullptr) {
   const auto& in = attention.inputs();
   ir::Attributes attributes{{"num_heads", attention.int_attribute("q_num_heads", 0)}, {"kv_num_heads", attention.int_attribute("kv_num_heads", 0)}};
   for (const auto* name : {"scale", "softcap"})
@@ -123,29 +130,73 @@ std::vector<ir::Value*> make_gqa(Inserter& at, const ir::Node& attention, const 
     const auto lengths = all_slots(at, attention, std::get<AsBias>(told).attention_mask);
     operands.insert(operands.end(), {lengths.seqlens_k, lengths.total, nullptr, nullptr, nullptr, bias_of(at, in[3], in[0]->dtype())});
   }
+  if (sink) {
+    operands.resize(11);
+    operands.push_back(sink_of(at, attention, sink));
+  }
   return at.add(gqa_op(), std::move(operands), std::move(attributes), 3);
 }
 
+AttrArgs<Pat> plain_attention() {
+  return {{"q_num_heads", attr<std::int64_t>("q_num_heads")},
+          {"kv_num_heads", attr<std::int64_t>("kv_num_heads")},
+          {"softmax_precision", {attr<std::int64_t>("softmax_precision"), 1}},  // kernels never take less than float32
+          {"scale", {attr<float>("scale"), 0.0f}}};
+}
+
+std::vector<Condition> kernel_does_it(const Pat& y) {
+  return {{[=](const Match& m, const Target& t) { return sizes_do_not_fit(*m.node(y), t); }},
+          {[=](const Match& m, const Target& t) { return mask_does_not_fit(*m.node(y), t); }}};
+}
+
+bool is_for_decoders(const Target& t) { return t.role == "decoder" && t.ep.gqa_dtypes.contains(t.dtype); }
+
 Rule fuse_attention(bool with_mask) {
   const auto [q, k, v, mask, past_key, past_value] = vars("q", "k", "v", "mask", "past_key", "past_value");
-  const auto results = attention(q, k, v, with_mask ? Pat::Arg(mask) : Pat::Arg(), past_key, past_value,
-                                 {{"q_num_heads", attr<std::int64_t>("q_num_heads")},
-                                  {"kv_num_heads", attr<std::int64_t>("kv_num_heads")},
-                                  {"is_causal", attr<std::int64_t>("is_causal")},
-                                  {"softcap", attr<float>("softcap")},
-                                  {"softmax_precision", {attr<std::int64_t>("softmax_precision"), 1}},  // kernels never take less than float32
-                                  {"scale", {attr<float>("scale"), 0.0f}}});
+  auto attributes = plain_attention();
+  attributes.insert({{"is_causal", attr<std::int64_t>("is_causal")}, {"softcap", attr<float>("softcap")}});
+  const auto results = attention(q, k, v, with_mask ? Pat::Arg(mask) : Pat::Arg(), past_key, past_value, std::move(attributes));
   const auto y = results[0];
   return {.name = "GQAFusion",
           .from = {results[0], results[1], results[2]},
-          .where = {{[=](const Match& m, const Target& t) { return sizes_do_not_fit(*m.node(y), t); }},
-                    {[=](const Match& m, const Target& t) { return mask_does_not_fit(*m.node(y), t); }}},
-          .when = [](const Target& t) { return t.role == "decoder" && t.ep.gqa_dtypes.contains(t.dtype); },
+          .where = kernel_does_it(y),
+          .when = is_for_decoders,
           .make = [=](Inserter& at, const Match& m, const Target& t) { return make_gqa(at, *m.node(y), t); }};
+}
+
+// y · σ(ln Σ exp(scores that are seen) − sink), heads apart: Decode::attend_with_sink. The kernel has the sink in its softmax. The mask alone must say what is
+// seen, and scores be what the softmax takes: neither is_causal nor softcap.
+Rule fuse_attention_with_sink() {
+  const auto [q, k, v, mask, past_key, past_value, sink, by_head, joined] = vars("q", "k", "v", "mask", "past_key", "past_value", "sink", "by_head", "joined");
+  const auto results = ops::many<4, Pat>({"", "Attention"}, {q, k, v, mask, past_key, past_value}, plain_attention());
+  const auto scores = results[3] | cast(results[3], DataType::float32);
+  const auto seen = where(mask, scores, attr<float>("hidden"));
+  const auto log_sum = ops::one<Pat>({"", "ReduceLogSumExp"}, {seen, Pat::Arg{std::vector<std::int64_t>{3}}}, {{"keepdims", 1}});
+  const auto share = sigmoid(log_sum - sink);
+  const auto by_token = transpose(share | cast(share, DataType::float16) | cast(share, DataType::bfloat16), {0, 2, 1, 3});
+  const auto heads = reshape(results[0], by_head);
+  const auto out = reshape(heads * by_token, joined);
+
+  const auto y = results[0];
+  auto where = kernel_does_it(y);
+  where.push_back(require("the sink is not one constant for each head", [=](const Match& m) {
+    const auto* s = m[sink];
+    return s->data() && s->rank() == 4u && s->data()->dims() == ir::Dims{1, m.node(y)->int_attribute("q_num_heads", 0), 1, 1};
+  }));
+  where.push_back(require("what is hidden is not as low as a number gets", [=](const Match& m) { return *m.attribute(attr<float>("hidden")) < -1e30f; }));
+  where.push_back(require("heads are cut elsewhere", [=](const Match& m) {
+    const auto& apart = m[heads]->shape();
+    return apart && apart->size() == 4 && (*apart)[2] == ir::Dim(m.node(y)->int_attribute("q_num_heads", 0)) && m[out]->shape() == m[y]->shape();
+  }));
+  return {.name = "GQAFusionSink",
+          .from = {out, results[1], results[2]},
+          .where = std::move(where),
+          .when = [](const Target& t) { return is_for_decoders(t) && t.ep.supports_gqa_sink; },
+          .make = [=](Inserter& at, const Match& m, const Target& t) { return make_gqa(at, *m.node(y), t, m[sink]); }};
 }
 
 }  // namespace
 
-RuleGroup gqa_fusion() { return {"GQAFusion", {fuse_attention(true), fuse_attention(false)}, rope_inside_gqa()}; }
+RuleGroup gqa_fusion() { return {"GQAFusion", {fuse_attention(true), fuse_attention(false), fuse_attention_with_sink()}, rope_inside_gqa()}; }
 
 }  // namespace mobius::rules

@@ -109,26 +109,27 @@ ir::Value* angles_of_all_slots(Inserter& at, ir::Value* total, const std::vector
 
 // The node with rope before it, and without.
 struct Rotated {
-  Rotated(bool has_positions) {
+  explicit Rotated(bool has_positions, bool has_sink = false) {
     const auto [v, past_key, past_value, seqlens] = vars("v", "past_key", "past_value", "seqlens_k");
     const auto at = has_positions ? Pat::Arg(positions) : Pat::Arg();
     const auto rotated_q = rotary_embedding(q, cos, sin, at, any_rotation("q")), rotated_k = rotary_embedding(k, cos, sin, at, any_rotation("k"));
-    results = ms::group_query_attention<Pat>({rotated_q, rotated_k, v, past_key, past_value, seqlens, total}, gqa_attributes(0));
+    const auto operands = [&](std::vector<Pat::Arg> list) { return has_sink ? with_sink(std::move(list), sink) : list; };
+    results = ms::group_query_attention<Pat>(operands({rotated_q, rotated_k, v, past_key, past_value, seqlens, total}), gqa_attributes(0));
     auto attributes = gqa_attributes(1);
     attributes.insert_or_assign("rotary_interleaved", attr<std::int64_t>("interleaved"));
-    inside = ms::group_query_attention<Pat>({q, k, v, past_key, past_value, seqlens, total, cos, sin}, attributes);
+    inside = ms::group_query_attention<Pat>(operands({q, k, v, past_key, past_value, seqlens, total, cos, sin}), attributes);
   }
 
   Pat q = Pat::variable("q"), k = Pat::variable("k"), cos = Pat::variable("cos"), sin = Pat::variable("sin"), positions = Pat::variable("positions"),
-      total = Pat::variable("total");
+      total = Pat::variable("total"), sink = Pat::variable("sink");
   std::array<Pat, 3> results, inside;
   AttrVar<std::int64_t> rotary_dim{"rotary_embedding_dim"};
 };
 
 bool has_rope_inside(const Target& t) { return t.ep.supports_fused_rope && t.padding == Padding::right; }
 
-Rule with_table() {
-  const Rotated r(true);
+Rule with_table(bool has_sink) {
+  const Rotated r(true, has_sink);
   return {.name = "FuseRoPE",
           .from = {r.results.begin(), r.results.end()},
           .to = {r.inside.begin(), r.inside.end()},
@@ -165,6 +166,6 @@ Rule with_angles() {
 
 }  // namespace
 
-std::vector<Rule> rope_inside_gqa() { return {with_table(), with_angles()}; }
+std::vector<Rule> rope_inside_gqa() { return {with_table(false), with_table(true), with_angles()}; }
 
 }  // namespace mobius::rules

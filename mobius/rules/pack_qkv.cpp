@@ -32,15 +32,16 @@ Condition constants_of_rank(std::vector<Pat> parts, std::size_t rank) {
 }
 
 // `rotating`: with rope inside; else the projections are used as they are.
-Rule pack(Product kind, bool biased, bool rotating) {
+Rule pack(Product kind, bool biased, bool rotating, bool has_sink) {
   const auto x = Pat::variable("x");
   const auto q = project(x, "q", kind, biased), k = project(x, "k", kind, biased), v = project(x, "v", kind, biased);
-  const auto [past_key, past_value, seqlens, total, cos, sin] = vars("past_key", "past_value", "seqlens_k", "total", "cos", "sin");
+  const auto [past_key, past_value, seqlens, total, cos, sin, sink] = vars("past_key", "past_value", "seqlens_k", "total", "cos", "sin", "sink");
 
   const std::vector<Pat::Arg> rest =
       rotating ? std::vector<Pat::Arg>{past_key, past_value, seqlens, total, cos, sin} : std::vector<Pat::Arg>{past_key, past_value, seqlens, total};
   const auto attend = [&](std::vector<Pat::Arg> operands) {
     operands.insert(operands.end(), rest.begin(), rest.end());
+    if (has_sink) operands = with_sink(std::move(operands), sink);
     return ms::group_query_attention<Pat>(std::move(operands), gqa_attributes(rotating ? 1 : 0));
   };
   const auto separate = attend({q.result, k.result, v.result});
@@ -64,7 +65,8 @@ RuleGroup pack_qkv() {
   RuleGroup group{"PackQKV", {}};
   for (const bool rotating : {true, false})
     for (const auto kind : all_products)
-      for (const bool biased : {false, true}) group.rules.push_back(pack(kind, biased, rotating));
+      for (const bool biased : {false, true})
+        for (const bool has_sink : {false, true}) group.rules.push_back(pack(kind, biased, rotating, has_sink));
   return group;
 }
 

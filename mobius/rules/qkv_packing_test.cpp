@@ -18,7 +18,7 @@ const Setup usual = {.trials = {.contents = {{"B", "2..3"}, {"seqlens", "P + S -
 // The operands of GroupQueryAttention beside queries, keys and values.
 rewrite::Example attending(std::map<std::string, std::string> variables, const char* do_rotary = "1") {
   variables.merge(std::map<std::string, std::string>{
-      {"past_key", "B,1,P,16"}, {"past_value", "B,1,P,16"}, {"seqlens_k", "int32[B]"}, {"total", "int32[1]"}, {"cos", "64,8"}, {"sin", "64,8"}});
+      {"past_key", "B,1,P,16"}, {"past_value", "B,1,P,16"}, {"seqlens_k", "int32[B]"}, {"total", "int32[1]"}, {"cos", "64,8"}, {"sin", "64,8"}, {"sink", "2"}});
   return {.variables = std::move(variables),
           .attributes = {{"num_heads", "2"},
                          {"kv_num_heads", "1"},
@@ -62,7 +62,13 @@ const rewrite::Example weights_in_out = attending({{"x", "B,S,8"},
                                                    {"v_bias", "constant 16"}});
 const std::map<std::string, std::string> without_rope = {{"GroupQueryAttention 1: attribute rotary_interleaved changed", "of no account without rope inside"},
                                                          {"GroupQueryAttention 1: attribute rotary_interleaved left out", "of no account without rope inside"}};
-const RuleExamples packing("PackQKV", {weights_out_in, weights_in_out}, without_rope);
+std::map<std::string, std::string> without_rope_or_with_sink() {
+  auto all = without_rope;
+  for (const auto* what : {"set", "changed", "left out"})
+    all[std::string("GroupQueryAttention 1: attribute smooth_softmax ") + what] = "a sink is a smooth softmax already";
+  return all;
+}
+const RuleExamples packing("PackQKV", {weights_out_in, weights_in_out}, without_rope_or_with_sink());
 const RuleExamples unpacking("UnpackQKV", {attending({{"packed", "B,S,64"}}), attending({{"packed", "B,S,64"}}, "0")}, without_rope);
 const RuleExamples ropes("SeparateRoPE",
                          {attending(queries_keys_values), right_padded_prompt(attending(queries_keys_values)),
