@@ -98,6 +98,15 @@ TEST(GenaiConfig, TheBufferIsSharedWhereKernelAndEpDo) {
   EXPECT_FALSE(shares({.ep = "openvino"}));
 }
 
+TEST(GenaiConfig, ACacheThatOthersReadKeepsTheBufferApart) {
+  for (const auto& name : {"past_key_values.1.value", "present.0.key"}) {
+    auto package = package_of({});
+    auto& g = *package.components().front().model.graph;
+    g.add_output(g.append({"", "Shape"}, {g.find_value(name)})->output());
+    EXPECT_FALSE(can_share_cache_buffer(g)) << name;
+  }
+}
+
 TEST(GenaiConfig, ALayerThatIsNotFusedKeepsTheBufferApart) {
   auto package = package_of({});
   auto& g = *package.components().front().model.graph;

@@ -153,6 +153,11 @@ bool can_share_cache_buffer(const ir::Graph& graph) {
     if (node->output(present_key) != key || node->output(present_value) != find(graph.outputs(), fmt::format("present.{}.value", i))) return false;
     if (node->input(past_key) != find(graph.inputs(), fmt::format(key_input, i))) return false;
     if (node->input(past_value) != find(graph.inputs(), fmt::format(value_input, i))) return false;
+    // Others would see a buffer of the longest length, not a cache of the tokens so far.
+    for (const auto in : {past_key, past_value})
+      if (node->input(in)->uses().size() != 1) return false;
+    for (const auto out : {present_key, present_value})
+      if (!node->output(out)->uses().empty()) return false;
   }
   return layers > 0;
 }
