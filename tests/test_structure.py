@@ -105,7 +105,7 @@ def test_numbers_stay(graph, ep, padded_on, tmp_path):
         assert relative_error(got, want, valid, False) <= ALLOWED
 
 
-@pytest.mark.parametrize("graph", ["gpt2"], indirect=True)
+@pytest.mark.parametrize("graph", ["gpt2_exported"], indirect=True)
 def test_left_padding_needs_the_option(graph, tmp_path):
     """Else the test above would not tell the two forms of attention apart."""
     steps = steps_of(graph[0], "left")
