@@ -119,6 +119,7 @@ std::vector<WrittenFile> save(const ModelPackage& package, const Job& job, const
 int build_package(const Flags& flags, const Job& job) {
   const auto options = save_options(flags);
   if (job.output.empty() && !flags.dry_run) throw UsageError("the output folder is missing: OUT or -o OUT");
+  check_trace_file(flags.target);
   set_thread_count(flags.threads);
   send_log_to_stderr(flags.target.trace || !flags.quiet);
 

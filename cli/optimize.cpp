@@ -50,6 +50,7 @@ bool ran(const OptimizeReport& report, const std::string& step) {
 }
 
 int optimize(const Flags& flags) {
+  check_trace_file(flags.target);
   set_thread_count(flags.threads);
   send_log_to_stderr(flags.target.trace || !flags.quiet);
   const auto start = std::chrono::steady_clock::now();

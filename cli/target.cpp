@@ -57,8 +57,30 @@ std::optional<std::int64_t> chosen_opset(const TargetFlags& flags) {
 
 rewrite::Padding chosen_padding(const TargetFlags& flags) { return flags.padding == "any" ? rewrite::Padding::any : rewrite::Padding::right; }
 
+namespace {
+
+// What an earlier run wrote there may be replaced, nothing else.
+bool is_trace(const fs::path& path) {
+  try {
+    const auto trace = Json::parse(read_text_file(path));
+    const auto is_report = [](const Json& j) { return j.is_object() && j.find("steps"); };
+    return trace.is_object() && (is_report(trace) || std::ranges::all_of(trace.as_object(), [&](const auto& part) { return is_report(part.second); }));
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+void check_trace_file(const TargetFlags& flags) {
+  if (!flags.trace_json.empty() && fs::exists(flags.trace_json) && !is_trace(flags.trace_json))
+    fail(ErrorKind::invalid_argument, "--trace-json: {} exists and is no trace, so it is not replaced", flags.trace_json);
+}
+
 void write_trace(const TargetFlags& flags, const Json& trace) {
-  if (!flags.trace_json.empty()) write_text_file(flags.trace_json, trace.dump(2) + "\n");
+  if (flags.trace_json.empty()) return;
+  check_trace_file(flags);  // again: what was written since may be there
+  write_text_file(flags.trace_json, trace.dump(2) + "\n");
 }
 
 }  // namespace mobius::cli

@@ -29,6 +29,8 @@ std::optional<ir::DataType> chosen_dtype(const TargetFlags& flags);
 std::optional<std::int64_t> chosen_opset(const TargetFlags& flags);
 rewrite::Padding chosen_padding(const TargetFlags& flags);
 
+// Error invalid_argument: the file of --trace-json is there and was not written as one.
+void check_trace_file(const TargetFlags& flags);
 // Into the file of --trace-json, where that is given.
 void write_trace(const TargetFlags& flags, const Json& trace);
 

@@ -1,6 +1,7 @@
 """mobius optimize, and the options that it shares with build: numbers before and after on ONNX Runtime, files, mistakes."""
 import json
 import os
+import stat
 import shutil
 from pathlib import Path
 
@@ -319,3 +320,36 @@ def test_a_full_disk_or_a_closed_folder_leaves_nothing(mobius, small, tmp_path):
         target.parent.mkdir(mode=0o500)
     result = mobius("optimize", small[0], target)
     assert result.returncode == 1 and result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("ep", ["default", "cpu", "cuda", "onnx-standard", "qnn"])
+def test_the_default_of_an_input_is_no_constant(mobius, tmp_path, ep):
+    """Callers may feed another value: what is made of the default must not stay in the graph."""
+    text = """<ir_version: 10, opset_import: ["" : 24]>
+    g (float[2,3,4] x, float w) => (float[2,3,4] y) <float two = {2}, float w = {3}> { a = Mul(w, two) z = Mul(x, a) y = Add(z, w) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "in.onnx")
+    done = mobius("optimize", tmp_path / "in.onnx", tmp_path / "out.onnx", "--ep", ep, "--dtype", "f32")
+    assert done.returncode == 0, done.stderr
+    x = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
+    session = onnxruntime.InferenceSession(tmp_path / "out.onnx", providers=["CPUExecutionProvider"])
+    for feed, w in (({}, 3), ({"w": np.array(5, np.float32)}, 5)):
+        np.testing.assert_allclose(session.run(None, {"x": x} | feed)[0], x * 2 * w + w, rtol=1e-6)
+
+
+def test_a_trace_replaces_only_a_trace(mobius, small, tmp_path):
+    model = tmp_path / "in.onnx"
+    before = model.read_bytes()
+    done = mobius("optimize", model, tmp_path / "out.onnx", "--ep", "cpu", "--trace-json", model)
+    assert done.returncode == 1 and "is no trace" in done.stderr and model.read_bytes() == before and not (tmp_path / "out.onnx").exists()
+    for _ in range(2):
+        assert mobius("optimize", model, tmp_path / "out.onnx", "--ep", "cpu", "--force", "--trace-json", tmp_path / "t.json").returncode == 0
+    done = mobius("build", LLAMA, "--dry-run", "--trace-json", model)
+    assert done.returncode == 1 and model.read_bytes() == before
+
+
+def test_a_pipe_is_not_replaced_by_a_file(mobius, small, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    done = mobius("optimize", tmp_path / "in.onnx", tmp_path / "pipe", "--ep", "cpu", "--force")
+    assert done.returncode == 1 and "neither a file nor a folder" in done.stderr
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert not [path for path in tmp_path.iterdir() if path.name not in ("in.onnx", "pipe")]

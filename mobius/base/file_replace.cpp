@@ -100,6 +100,8 @@ void replace_path(const fs::path& replacement, const fs::path& target) {
     if (error) fail_replacing(to, error);
     return;
   }
+  // A device or a pipe is no place for a file: what is there is not ours to take away.
+  if (fs::is_other(fs::status(to))) fail(ErrorKind::invalid_argument, "{}: is neither a file nor a folder, and is not replaced", to.string());
   if (exchange(from, to)) return remove_quietly(from);
   if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) fail_replacing(to, std::error_code(errno, std::generic_category()));
   replace_by_moving_aside(from, to);

@@ -11,6 +11,7 @@
 #include "mobius/ep/registry.hpp"
 #include "mobius/ep/versions.hpp"
 #include "mobius/passes/inline.hpp"
+#include "mobius/passes/overridable_inputs.hpp"
 #include "mobius/passes/passes.hpp"
 #include "mobius/rules/rules.hpp"
 
@@ -105,6 +106,7 @@ class Pipeline {
     line("Target: {}, dtype: {}, role: {}", target_.ep.name, ir::onnx_name(target_.dtype), target_.role);
     const passes::StatedTypes stated(graph());
     raise_opset();
+    passes::OverridableInputs overridable(model_);
     line("Stage 1: Cleanup ({} passes)", std::size(cleanup));
     stage("Cleanup", cleanup);
     const auto fusion = registered(fusions());
@@ -118,6 +120,7 @@ class Pipeline {
     for (const auto& group : lowering) apply("Lowering", group);
     line("Stage 4: Constant folding");
     stage("Fold", fold);
+    overridable.restore();
     remove_dead_inputs();
     passes::attach_function_bodies(model_, target_.opset);
     set_opset();

@@ -92,7 +92,11 @@ Rule fuse(MaskForm form) {
     rule.where.push_back(
         require("what hides a key is no low score", [](const Match& m) { return static_cast<double>(*m.attribute(hidden)) <= lowest_hiding; }));
   if (form != MaskForm::none) rule.where.push_back({[=](const Match& m, const Target&) { return mask_does_not_fit(m[mask], m[q], m[kt]); }});
-  rule.where.push_back(require("the scale is 0", [](const Match& m) { return m.attribute(factor) != 0.0f && m.attribute(cap) != 0.0f; }));
+  // Runtimes take no other ones; 0 means the default.
+  rule.where.push_back(require("the scale is not a positive number", [](const Match& m) {
+    const auto is_usable = [](std::optional<float> x) { return !x || (*x > 0 && std::isfinite(*x) && std::isfinite(1 / *x)); };
+    return is_usable(m.attribute(factor)) && is_usable(m.attribute(divisor)) && is_usable(m.attribute(cap));
+  }));
 
   rule.make = [=](Inserter& at, const Match& m, const Target&) {
     auto* k = at.add({"", "Transpose"}, {m[kt]}, {{"perm", std::vector<std::int64_t>{0, 1, 3, 2}}})[0];

@@ -91,6 +91,25 @@ TEST(AttentionFusion, InHalfPrecisionWithASoftmaxInFloat) {
 
 // ── near misses ──
 
+TEST(AttentionFusion, NotWithScalesThatRuntimesRefuse) {
+  const std::string reason = "the scale is not a positive number";
+  const auto with = [](const std::string& number) {
+    auto text = graph("s = Mul(p, odd) weights = Softmax(s)");
+    text.insert(text.find("float zero"), "float odd = {" + number + "}, ");
+    return text;
+  };
+  expect_unchanged(attention_fusion(), "cpu", with("-0.35"), reason);
+  expect_unchanged(attention_fusion(), "cpu", with("0"), reason);
+  for (const auto& number : {"-2", "inf"}) {
+    auto text = with(number);
+    text.replace(text.find("Mul(p"), 3, "Div");
+    expect_unchanged(attention_fusion(), "cpu", text, reason);
+  }
+  auto capped = with("-3");
+  capped.replace(capped.find("s = Mul(p, odd)"), 15, "d = Div(p, odd) t = Tanh(d) s = Mul(t, odd)");
+  expect_unchanged(attention_fusion(), "cpu", capped, reason);
+}
+
 TEST(AttentionFusion, NotOverAnotherAxis) {
   expect_unchanged(attention_fusion(), "cpu", graph("weights = Softmax<axis = 2>(p)"), "axis 2 is not the last of [B, 2, S, T]");
 }
@@ -124,7 +143,7 @@ TEST(AttentionFusion, NotWithAScaleThatAddsAxesOrIsNone) {
                    "g (float[B,2,S,8] q, float[B,2,8,T] k, float[B,2,T,4] v) => (y) <float[1,1,1,1,1] five = {0.5}>"
                    " { p = MatMul(q, k) s = Mul(p, five) w = Softmax(s) y = MatMul(w, v) }",
                    "five adds axes");
-  expect_unchanged(attention_fusion(), "cpu", graph("s = Mul(p, zero) weights = Softmax(s)"), "the scale is 0");
+  expect_unchanged(attention_fusion(), "cpu", graph("s = Mul(p, zero) weights = Softmax(s)"), "the scale is not a positive number");
 }
 TEST(AttentionFusion, NotBelowOpset23NorWithoutTheOperator) {
   expect_unchanged(attention_fusion(), "cpu", graph("weights = Softmax(p)"), "", {.opset = 22});
