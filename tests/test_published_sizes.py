@@ -127,7 +127,7 @@ def test_deepseek_v3_takes_a_second_and_little_memory(ep, tmp_path):
     # By way of a small process: a child's peak begins with what its parent holds.
     done = subprocess.run([sys.executable, "-c", MEASURED, PROGRAM, "build", folder, out, "--no-weights", "--ep", ep], capture_output=True, text=True, check=True)
     cpu_seconds, peak_kilobytes = map(float, done.stdout.split()[-2:])
-    # CPU time: the clock also shows what else the machine does. Three times the aim, which bench/ measures.
+    # CPU time, since the clock also shows what else the machine does; three times the aim of one second.
     assert cpu_seconds <= 3
     assert peak_kilobytes <= 200 * 1024
     assert len(onnx.load(out / "model.onnx", load_external_data=False).graph.node) < 61 * 150
