@@ -29,7 +29,7 @@ UNMOVED: dict[str, dict[str, str]] = {
     "xlm": {"*.k_lin.bias": NO_ROPE},
     "deepseek_v3_yarn": {"model.layers.1.mlp.experts.[01].*": UNCHOSEN, "model.layers.1.mlp.gate.e_score_correction_bias": UNTIPPED},
     "longcat_flash": {"model.layers.0.mlp.experts.[23].*": UNCHOSEN, "model.layers.0.mlp.router.e_score_correction_bias": UNTIPPED,
-                      "model.layers.0.mlp.experts.[45].*": "these are the experts that give a token back as it is"},
+                      "model.layers.0.mlp.experts.[45].*": "zero experts: they give a token back as it is; transformers keeps gate and up for them and never uses them"},
     "ernie4_5_moe": {"model.layers.1.mlp.moe_statics.e_score_correction_bias": UNTIPPED},
     "glm4_moe": {"model.layers.1.mlp.gate.e_score_correction_bias": UNTIPPED},
     "gemma4_text": {"model.layers.3.layer_scalar": "the last layer's: the norm behind it takes any factor out again"},
