@@ -61,11 +61,14 @@ void check_task(const Family& family, const std::string& task, const std::string
   fail(ErrorKind::invalid_argument, "task '{}' can't be built from model type '{}', which is for '{}'", task, type, family.task);
 }
 
-void load_weights(ModelPackage& package, const Source& source, const Family& family, const BuildOptions& options) {
+void load_weights(ModelPackage& package, const Source& source, const Family& family, const ConfigReader& reader, const BuildOptions& options) {
   std::vector<ir::Model*> models;
   for (auto& component : package.components()) models.push_back(&component.model);
   const auto checkpoint = weights::Checkpoint::open(source.weights);
-  const auto report = weights::bind_weights(models, checkpoint, {.ignorable = family.ignorable, .ignore_extra = options.ignore_extra});
+  weights::BindOptions binding{.ignorable = family.ignorable, .ignore_extra = options.ignore_extra};
+  if (family.otherwise) binding.otherwise = [&](const ir::Placeholder& wanted) { return family.otherwise(reader, wanted); };
+  const auto report = weights::bind_weights(models, checkpoint, binding);
+  if (family.check) family.check(reader, [&](std::string_view name) { return checkpoint.find(name); });
   if (!report.ignored.empty()) logging::info("{} tensors of the checkpoint are not needed: {}", report.ignored.size(), fmt::join(report.ignored, ", "));
 }
 
@@ -97,7 +100,7 @@ ModelPackage build(const std::string& model, const BuildOptions& options) {
   {
     const BuildContext context(ep, dtype);
     package.components() = components_of(family, reader, dtype);
-    if (options.load_weights) load_weights(package, source, family, options);
+    if (options.load_weights) load_weights(package, source, family, reader, options);
     for (auto& component : package.components()) {
       const auto report = optimize_model(component.model, {.ep = ep.name,
                                                            .dtype = dtype,

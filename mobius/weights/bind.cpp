@@ -107,7 +107,7 @@ class Binder {
       else stored = &name;
       used_.insert(name);
     }
-    if (!stored) return complain(fmt::format("{} is not in {}", fmt::join(distinct(leaf.names()), " or "), place()));
+    if (!stored) return bind_otherwise(leaf);
 
     ir::TensorPtr source;
     try {
@@ -127,6 +127,13 @@ class Binder {
                       "set that to false, or take {} alone with --ignore-extra {}",
                       copy, *stored, *stored, copy));
     }
+    leaf.bind(std::move(source));
+    return true;
+  }
+
+  bool bind_otherwise(const ir::Placeholder& leaf) {
+    auto source = options_.otherwise ? options_.otherwise(leaf) : nullptr;
+    if (!source) return complain(fmt::format("{} is not in {}", fmt::join(distinct(leaf.names()), " or "), place()));
     leaf.bind(std::move(source));
     return true;
   }

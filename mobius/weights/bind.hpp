@@ -9,6 +9,7 @@
 //   contradiction lm_head.weight differs from model.embed_tokens.weight, although the config says that they are one
 //   extra        model.layers.3.self_attn.rotary.phase is in the checkpoint but unused (--ignore-extra GLOB to allow it)
 #pragma once
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,8 @@ namespace mobius::weights {
 struct BindOptions {
   std::vector<std::string_view> ignorable = {};  // globs that the family declares
   std::vector<std::string> ignore_extra = {};    // globs of the user
+  // What a weight is that the checkpoint does not hold; nullptr, or no function: it is missing.
+  std::function<ir::TensorPtr(const ir::Placeholder&)> otherwise = {};
 };
 
 struct BindReport {

@@ -103,6 +103,16 @@ TEST(BindWeights, TakesATiedWeightUnderEitherName) {
   }
 }
 
+TEST(BindWeights, AWeightThatMayBeLeftOutHasAValueOfItsOwn) {
+  const auto rates = weight({"rates"}, {2}), scale = weight({"scale"}, {1});
+  auto model = model_of({rates, scale});
+  const BindOptions options{.otherwise = [](const ir::Placeholder& p) { return p.name() == "rates" ? ir::make_filled(DataType::float32, {2}, 3) : nullptr; }};
+  EXPECT_EQ(bind_weights({&model}, checkpoint_of({{"scale", "F32", {1}}}), options).bound, 2u);
+  EXPECT_EQ(ir::as_doubles(*rates), (std::vector<double>{3, 3}));
+  EXPECT_THAT(error_of(model, checkpoint_of({{"rates", "F32", {2}}}), options), HasSubstr("scale is not in"));
+  EXPECT_EQ(ir::as_doubles(*rates), (std::vector<double>{0, 0})) << "what is stored comes first";
+}
+
 TEST(BindWeights, BothNamesOfATiedWeightCountAsUsed) {
   auto model = model_of({weight({"embed.weight", "lm_head.weight"}, {3, 2})});
   EXPECT_EQ(error_of(model, checkpoint_of({{"embed.weight", "F32", {3, 2}}, {"lm_head.weight", "F32", {3, 2}}})), "no error");
