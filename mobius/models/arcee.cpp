@@ -1,4 +1,4 @@
-// Arcee (AFM): Llama whose MLP has no gate and a squared ReLU (arXiv 2109.08668):   y = down(relu(up(x))²)
+// Arcee's AFM (transformers modeling_arcee.py): Llama whose MLP has no gate and a squared ReLU (arXiv 2109.08668):   y = down(relu(up(x))²)
 #include "mobius/components/decoder.hpp"
 #include "mobius/models/family.hpp"
 

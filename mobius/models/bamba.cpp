@@ -1,4 +1,7 @@
-// Bamba (IBM, Princeton, CMU, UIUC): Mamba-2 layers, and a few of attention that rotates half of each head; every layer has a gated MLP.
+// Bamba (IBM, Princeton, CMU, UIUC; transformers modeling_bamba.py): Mamba-2 layers, and a few of attention that rotates half of each head; every layer
+// has a gated MLP.
+//
+//   h = x + (Mamba2 or Attention)(RMSNorm(x));   y = h + SwiGLU(RMSNorm(h))
 #include <algorithm>
 
 #include "mobius/components/decoder.hpp"

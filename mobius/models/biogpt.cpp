@@ -1,5 +1,7 @@
 // BioGPT (arXiv 2210.10341): GPT-2 as fairseq has it: embeddings scaled by √hidden, learned positions that start at 2.
 // XGLM (arXiv 2112.10668) is the same with sinusoidal positions.
+//
+//   x = √hidden · embed[token] + positions[position + 2];   h = x + Attention(LN(x));   y = h + MLP(LN(h))
 #include <cmath>
 
 #include "mobius/base/error.hpp"

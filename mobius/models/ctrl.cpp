@@ -1,4 +1,6 @@
 // CTRL (arXiv 1909.05858): sinusoidal positions, embeddings scaled by √hidden, LayerNorm before attention and MLP.
+//
+//   x = √hidden · embed[token] + [sin, cos](position · 10000^(−2i/hidden));   h = x + Attention(LN(x));   y = h + MLP(LN(h))
 #include <cmath>
 
 #include "mobius/components/layer_norm_decoder.hpp"

@@ -1,4 +1,5 @@
-// DBRX (Databricks): LayerNorm without biases, clipped q, k and v from one matrix, and experts by softmax, their weights divided by their p-norm.
+// DBRX (Databricks; transformers modeling_dbrx.py): LayerNorm without biases, clipped q, k and v from one matrix, and experts by softmax, their weights
+// divided by their p-norm.
 //
 //   q, k, v = clip(LayerNorm(x)·Wqkv, −c, c);   y = Σ wᵢ/‖w‖ₚ · SwiGLUᵢ(x),   w the k largest of softmax(x·Wg)
 #include "mobius/components/layer_norm_decoder.hpp"

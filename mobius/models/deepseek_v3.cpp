@@ -1,5 +1,8 @@
 // DeepSeek-V3 (arXiv 2412.19437): latent attention, and experts that are chosen by their sigmoid and a correction bias within the best groups. The first
-// layers are dense. YaRN also sharpens the scores: scale = m²/√d, m = 0.1 · mscale_all_dim · ln(factor) + 1.
+// layers are dense. YaRN also sharpens the scores.
+//
+//   s = σ(x·Wg);   chosen: the k largest of s + b;   y = c · Σ sᵢ/Σs · SwiGLUᵢ(x) + SwiGLU(x)
+//   score = m² · q·k / √d,   m = 0.1 · mscale_all_dim · ln(factor) + 1
 #include "mobius/components/latent_attention.hpp"
 #include "mobius/models/family.hpp"
 

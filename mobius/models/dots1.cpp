@@ -1,4 +1,6 @@
 // dots.llm1 (arXiv 2506.05767): a decoder with normalised query and key heads and DeepSeek's experts; windows in the upper layers where there are any.
+//
+//   q, k = rope(RMSNorm(x·Wq)), rope(RMSNorm(x·Wk));   s = σ(x·Wg);   y = c · Σ sᵢ/Σs · SwiGLUᵢ(x) + SwiGLU(x),   the k largest of s + b
 #include "mobius/components/deepseek_moe.hpp"
 #include "mobius/models/family.hpp"
 

@@ -1,4 +1,6 @@
-// ERNIE 4.5 dense (Baidu): Llama with neighbouring rotary pairs and one switch for all biases.
+// ERNIE 4.5 dense (Baidu; transformers modeling_ernie4_5.py): Llama with neighbouring rotary pairs and one switch for all biases.
+//
+//   x₂ᵢ, x₂ᵢ₊₁ ← x₂ᵢ·cos φ − x₂ᵢ₊₁·sin φ, x₂ᵢ₊₁·cos φ + x₂ᵢ·sin φ,   φ = position · θ^(−2i/d)
 #include "mobius/components/decoder.hpp"
 #include "mobius/models/family.hpp"
 

@@ -1,4 +1,5 @@
-// ERNIE 4.5 (Baidu) with experts: chosen by softmax and a correction bias, weighted by the softmax alone; and shared ones.
+// ERNIE 4.5 (Baidu; transformers modeling_ernie4_5_moe.py) with experts: chosen by softmax and a correction bias, weighted by the softmax alone; and shared
+// ones.
 //
 //   p = softmax(x·Wg);   chosen: the k largest of p + b;   y = Σ pᵢ / max(Σp, ε) · SwiGLUᵢ(x) + SwiGLU(x)
 #include "mobius/components/layer_norm_decoder.hpp"

@@ -1,4 +1,6 @@
 // EXAONE 3 (arXiv 2408.03541): Llama whose checkpoints have GPT's names.
+//
+//   h = x + Attention(RMSNorm(x));   y = h + c_proj(silu(c_fc_0(n)) · c_fc_1(n)),   n = RMSNorm(h)
 #include "mobius/components/decoder.hpp"
 #include "mobius/models/family.hpp"
 

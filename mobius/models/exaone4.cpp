@@ -1,5 +1,7 @@
 // EXAONE 4 (arXiv 2507.11407): normalises what attention and MLP give, and the heads; where some layers have a sliding window, the others
 // have no positions.
+//
+//   h = x + RMSNorm(Attention(x));   y = h + RMSNorm(SwiGLU(h));   q, k = rope(RMSNorm(x·Wq)), rope(RMSNorm(x·Wk))
 #include "mobius/base/error.hpp"
 #include "mobius/components/decoder.hpp"
 #include "mobius/models/family.hpp"

@@ -1,4 +1,6 @@
 // Falcon-Mamba (arXiv 2410.05355): Mamba whose step, input and output are RMS-normalised, without weights, before the recurrence.
+//
+//   [dt, B, C] = x_proj(x);   Δ = softplus(dt_proj(n(dt)));   y = SSM(x, Δ, n(B), n(C)),   n(v) = v / √(mean(v²) + ε)
 #include "mobius/components/selective_mixer.hpp"
 #include "mobius/components/state_space_lm.hpp"
 #include "mobius/models/family.hpp"

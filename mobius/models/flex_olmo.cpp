@@ -1,4 +1,6 @@
 // FlexOlmo (arXiv 2507.07024): OLMo 2, which normalises what attention and MLP give, with experts that were trained apart in place of the MLP.
+//
+//   h = x + RMSNorm(Attention(x));   y = h + RMSNorm(Σ softmax(h·Wg)ᵢ · SwiGLUᵢ(h))
 #include "mobius/components/moe_layer.hpp"
 #include "mobius/models/family.hpp"
 

@@ -1,4 +1,6 @@
 // Gemma (arXiv 2403.08295): Llama with scaled embeddings, norms that multiply by 1 + weight, wide heads and a GELU-gated MLP.
+//
+//   x = √hidden · embed[token];   RMSNorm(x) = x / √(mean(x²) + ε) · (1 + w);   MLP(x) = down(gelu(gate(x)) · up(x))
 #include "mobius/components/gemma.hpp"
 #include "mobius/models/family.hpp"
 

@@ -1,5 +1,7 @@
 // Gemma 2 (arXiv 2408.00118): Gemma with norms before and behind each branch, soft caps on scores and logits, and a sliding window in
 // every other layer.
+//
+//   h = x + norm(Attention(norm(x)));   y = h + norm(MLP(norm(h)));   scores and logits ← c · tanh(· / c)
 #include "mobius/components/gemma.hpp"
 #include "mobius/models/family.hpp"
 

@@ -1,5 +1,7 @@
 // Gemma 3 (arXiv 2503.19786), its language model: Gemma 2 with normalised heads instead of capped scores, five layers of six with a sliding
 // window, and positions of their own in those.
+//
+//   q, k = rope(norm(x·Wq)), rope(norm(x·Wk));   score = q·k / √query_pre_attn_scalar
 #include "mobius/components/gemma.hpp"
 #include "mobius/models/family.hpp"
 

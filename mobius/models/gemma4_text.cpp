@@ -1,5 +1,5 @@
-// Gemma 4 (Google), its language model: Gemma 3 with unscaled scores and normalised values, wider heads in the layers that see everything,
-// rope that turns a quarter of each head there, a learned scale per layer; optionally shared caches, inputs of the layers' own, and experts
+// Gemma 4 (Google; transformers modeling_gemma4.py), its language model: Gemma 3 with unscaled scores and normalised values, wider heads in the layers that
+// see everything, rope that turns a quarter of each head there, a learned scale per layer; optionally shared caches, inputs of the layers' own, and experts
 // beside the MLP.
 //
 //   h = x + norm(Attention(norm(x)));   y = s · (h + norm(MLP(norm(h))))

@@ -1,4 +1,6 @@
 // GLM-4 (arXiv 2406.12793) in its first form: Llama that rotates neighbouring elements in half of each head, with packed gate and up.
+//
+//   q, k = [rope(first half), second half];   [gate, up] = gate_up(x),   MLP(x) = down(silu(gate) · up)
 #include "mobius/components/decoder.hpp"
 #include "mobius/models/family.hpp"
 

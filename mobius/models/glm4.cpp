@@ -1,4 +1,4 @@
-// GLM-4 0414 (Z.ai): GLM with two more norms, behind attention and MLP.
+// GLM-4 0414 (Z.ai; transformers modeling_glm4.py): GLM with two more norms, behind attention and MLP.
 //
 //   h = x + norm(Attention(norm(x)));   y = h + norm(MLP(norm(h)))
 #include "mobius/components/decoder.hpp"

@@ -1,4 +1,6 @@
 // GLM-4.5 (arXiv 2508.06471): a Llama-style decoder with DeepSeek's experts that rotates a part of each head, and may normalise query and key heads.
+//
+//   s = σ(x·Wg);   chosen: the k largest of s + b within the best groups;   y = c · Σ sᵢ/Σs · SwiGLUᵢ(x) + SwiGLU(x)
 #include <variant>
 
 #include "mobius/components/deepseek_moe.hpp"

@@ -1,4 +1,6 @@
 // GPT-BigCode, SantaCoder and StarCoder (arXiv 2305.06161): GPT-2 whose query heads share a single key and value head.
+//
+//   oₕ = softmax(qₕ·k / √d)·v   for every head h, with one k and v
 #include "mobius/components/layer_norm_decoder.hpp"
 #include "mobius/models/family.hpp"
 

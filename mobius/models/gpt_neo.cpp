@@ -1,4 +1,7 @@
-// GPT-Neo (EleutherAI 2021): GPT-2 with separate projections, attention that is not scaled, and a window in the layers that are "local".
+// GPT-Neo (EleutherAI 2021; transformers modeling_gpt_neo.py): GPT-2 with separate projections, attention that is not scaled, and a window in the layers
+// that are "local".
+//
+//   score(query, key) = q · k,   not divided by √d
 #include "mobius/base/error.hpp"
 #include "mobius/components/layer_norm_decoder.hpp"
 #include "mobius/models/family.hpp"

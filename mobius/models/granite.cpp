@@ -1,4 +1,5 @@
-// Granite (IBM): Llama with four constants: of the embedding (e), the attention scores (a), the branches (r) and the logits (l).
+// Granite (IBM; transformers modeling_granite.py): Llama with four constants: of the embedding (e), the attention scores (a), the branches (r) and the
+// logits (l).
 //
 //   x = e · embed(ids);   h = x + r · Attention(RMSNorm(x));   y = h + r · MLP(RMSNorm(h));   logits = head(y) / l
 #include "mobius/components/granite.hpp"

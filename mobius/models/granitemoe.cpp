@@ -1,4 +1,4 @@
-// Granite with experts (IBM), and with an MLP that all tokens go to beside them:
+// Granite with experts (IBM; transformers modeling_granitemoe.py, modeling_granitemoeshared.py), and with an MLP that all tokens go to beside them:
 //
 //   h = x + r · Attention(RMSNorm(x));   n = RMSNorm(h);   y = h + r · (Σ softmax(top-k(n·Wg))ᵢ · SwiGLUᵢ(n) + SwiGLU(n))
 #include "mobius/components/granite.hpp"

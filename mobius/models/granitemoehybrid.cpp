@@ -1,7 +1,8 @@
-// Granite 4.0 hybrids (IBM): Granite whose layers mix tokens by Mamba-2 or by attention, mostly without positions, and whose MLP is a shared one plus experts.
+// Granite 4.0 hybrids (IBM; transformers modeling_granitemoehybrid.py): Granite whose layers mix tokens by Mamba-2 or by attention, mostly without
+// positions, and whose MLP is a shared one plus experts.
 //
-//   x = e · embed(ids);   h = x + r · (Mamba2 or Attention)(RMSNorm(x));   y = h + r · (shared + Σ softmax(topk(g))ᵢ · MLPᵢ)(RMSNorm(h));   logits = head(y) /
-//   l
+//   x = e · embed(ids);   h = x + r · (Mamba2 or Attention)(RMSNorm(x));   n = RMSNorm(h)
+//   y = h + r · (shared(n) + Σ softmax(topk(n·Wg))ᵢ · MLPᵢ(n));   logits = head(y) / l
 #include "mobius/components/granite.hpp"
 #include "mobius/components/state_space.hpp"
 #include "mobius/components/state_space_config.hpp"

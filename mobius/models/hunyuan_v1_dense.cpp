@@ -1,4 +1,6 @@
-// Hunyuan V1 dense (Tencent): Llama whose query and key heads are RMS-normalised after they are rotated.
+// Hunyuan V1 dense (Tencent; transformers modeling_hunyuan_v1_dense.py): Llama whose query and key heads are RMS-normalised after they are rotated.
+//
+//   q, k = RMSNorm(rope(x·Wq)), RMSNorm(rope(x·Wk))
 #include "mobius/components/decoder.hpp"
 #include "mobius/models/family.hpp"
 

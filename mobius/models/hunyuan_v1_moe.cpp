@@ -1,4 +1,6 @@
-// Hunyuan V1 (Tencent) with experts: query and key heads are RMS-normalised after they are rotated; y = Σ softmax(x·Wg)ᵢ/Σ · SwiGLUᵢ(x) + SwiGLU(x).
+// Hunyuan V1 (Tencent; transformers modeling_hunyuan_v1_moe.py) with experts: query and key heads are RMS-normalised after they are rotated.
+//
+//   y = Σ softmax(x·Wg)ᵢ/Σ · SwiGLUᵢ(x) + SwiGLU(x)
 #include <fmt/format.h>
 
 #include <cmath>

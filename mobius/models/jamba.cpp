@@ -1,4 +1,7 @@
 // Jamba (arXiv 2403.19887): Mamba layers whose dt, B and C are normalised, every eighth layer attention without positions, every other one experts.
+//
+//   h = x + (Mamba or Attention)(RMSNorm(x));   y = h + (SwiGLU or Σ softmax(n·Wg)ᵢ · SwiGLUᵢ)(n),   n = RMSNorm(h)
+//   [dt, B, C] = x_proj(x);   Δ = softplus(dt_proj(RMSNorm(dt)));   SSM(x, Δ, RMSNorm(B), RMSNorm(C))
 #include "mobius/components/moe_layer.hpp"
 #include "mobius/components/selective_mixer.hpp"
 #include "mobius/models/family.hpp"

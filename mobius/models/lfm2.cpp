@@ -1,4 +1,4 @@
-// LFM2 (Liquid AI): most layers mix tokens by a short convolution between two gates, the others by attention.
+// LFM2 (Liquid AI; transformers modeling_lfm2.py): most layers mix tokens by a short convolution between two gates, the others by attention.
 //
 //   [B, C, x] = in_proj(u);   y = out_proj(C · conv(B · x))
 #include "mobius/components/decoder.hpp"

@@ -1,4 +1,6 @@
 // Llama (arXiv 2302.13971, 2307.09288): pre-norm RMSNorm, rotary positions, grouped-query attention, SiLU-gated MLP.
+//
+//   h = x + Attention(RMSNorm(x));   y = h + SwiGLU(RMSNorm(h)),   SwiGLU(x) = down(silu(gate(x)) · up(x))
 #include "mobius/components/decoder.hpp"
 #include "mobius/models/family.hpp"
 

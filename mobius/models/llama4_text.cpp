@@ -1,5 +1,6 @@
-// Llama 4, its text decoder (Meta): most layers attend within chunks and rotate, the others see everything and have no positions; those sharpen their scores
-// with the length. Some or all layers have experts: few are chosen, by the sigmoid of their logits, which scales what goes in; one is shared.
+// Llama 4, its text decoder (Meta; transformers modeling_llama4.py): most layers attend within chunks and rotate, the others see everything and have no
+// positions; those sharpen their scores with the length. Some or all layers have experts: few are chosen, by the sigmoid of their logits, which scales what
+// goes in; one is shared.
 //
 //   y = Σ Eᵢ(σ(lᵢ) · x) + E(x),   l the k largest of x·Wg
 //   with positions      q, k ← L2(rope(q)), L2(rope(k))

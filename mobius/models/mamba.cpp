@@ -1,4 +1,6 @@
 // Mamba (arXiv 2312.00752): layers of a selective state space alone.
+//
+//   y = x + Mixer(RMSNorm(x));   h ← exp(Δ·A)·h + Δ·B·u,   o = C·h + D·u   inside, with Δ, B and C made from the token
 #include "mobius/components/selective_mixer.hpp"
 #include "mobius/components/state_space_lm.hpp"
 #include "mobius/models/family.hpp"

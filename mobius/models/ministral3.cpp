@@ -1,4 +1,4 @@
-// Ministral 3: Mistral with YaRN positions, whose queries grow with the distance from the trained context:
+// Ministral 3 (Mistral AI; transformers modeling_ministral3.py): Mistral with YaRN positions, whose queries grow with the distance from the trained context:
 //
 //   q ← q · (1 + β · log(1 + ⌊position / N⌋)),   N = original_max_position_embeddings, β = llama_4_scaling_beta
 #include "mobius/base/error.hpp"

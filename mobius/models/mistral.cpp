@@ -1,4 +1,6 @@
 // Mistral (arXiv 2310.06825): Llama whose queries see a sliding window of the last tokens, in every layer. Ministral: in some layers.
+//
+//   o(p) = Σ softmax(q(p)·k(i) / √d) v(i)   over p − window < i ≤ p
 #include "mobius/components/decoder.hpp"
 #include "mobius/models/family.hpp"
 

@@ -1,4 +1,4 @@
-// MPT (MosaicML 2023): ALiBi instead of positions, LayerNorm without biases, and none elsewhere.
+// MPT (MosaicML 2023; transformers modeling_mpt.py): ALiBi instead of positions, LayerNorm without biases, and none elsewhere.
 //
 //   score(query, key) = q · k · scale − slope(head) · distance(query, key)
 #include "mobius/base/error.hpp"

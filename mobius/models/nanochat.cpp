@@ -1,5 +1,8 @@
-// nanochat (Karpathy): a small Llama without any norm weights, which also normalises the embedding, and the heads behind rope; rope turns
-// the other way, the MLP is down(relu(up(x))²), and logits are capped.
+// nanochat (Karpathy; transformers modeling_nanochat.py): a small Llama without any norm weights, which also normalises the embedding, and the heads behind
+// rope; rope turns the other way.
+//
+//   x = n(embed(ids));   q, k = n(rope(x·Wq)), n(rope(x·Wk));   MLP(x) = down(relu(up(x))²);   logits ← c · tanh(logits / c)
+//   n(v) = v / √(mean(v²) + ε)
 #include "mobius/components/decoder.hpp"
 #include "mobius/models/family.hpp"
 

@@ -1,4 +1,6 @@
-// Nemotron-H (arXiv 2504.03624): a layer is one thing only, Mamba-2, attention without positions, an MLP of squared ReLUs or experts:  x + part(RMSNorm(x)).
+// Nemotron-H (arXiv 2504.03624): a layer is one thing only, Mamba-2, attention without positions, an MLP of squared ReLUs or experts.
+//
+//   y = x + part(RMSNorm(x));   MLP(x) = down(relu(up(x))²)
 #include <fmt/core.h>
 
 #include <limits>

@@ -1,5 +1,7 @@
 // OLMo 2 (arXiv 2501.00656) and OLMo 3: Llama that normalises what attention and MLP give instead of what they take, and q and k as
 // wholes, before they are cut into heads. OLMo 3 has sliding windows in three of four layers, and scales rope in the others only.
+//
+//   h = x + RMSNorm(Attention(x));   y = h + RMSNorm(SwiGLU(h));   q, k = rope(RMSNorm(x·Wq)), rope(RMSNorm(x·Wk))
 #include "mobius/components/decoder.hpp"
 #include "mobius/models/family.hpp"
 

@@ -1,5 +1,7 @@
 // OPT (arXiv 2205.01068): learned positions that start at 2, LayerNorm before or behind attention and MLP, and token embeddings that may be
 // narrower than the layers.
+//
+//   x = project_in(embed[token]) + positions[position + 2];   h = x + Attention(LN(x)) or LN(x + Attention(x));   MLP likewise
 #include "mobius/components/layer_norm_decoder.hpp"
 #include "mobius/models/family.hpp"
 

@@ -1,4 +1,7 @@
-// Persimmon (Adept 2023): LayerNorm, also of each query and key head; rotary positions on a part of each head; a squared ReLU.
+// Persimmon (Adept 2023; transformers modeling_persimmon.py): LayerNorm, also of each query and key head; rotary positions on a part of each head; a
+// squared ReLU.
+//
+//   q, k = rope(LN(x·Wq)), rope(LN(x·Wk));   MLP(x) = down(relu(up(x))²)
 #include "mobius/components/layer_norm_decoder.hpp"
 #include "mobius/models/family.hpp"
 

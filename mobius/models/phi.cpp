@@ -1,4 +1,4 @@
-// Phi-1 and Phi-2 (arXiv 2306.11644): one LayerNorm for attention and MLP, which stand side by side; rotary positions on a part of each head;
+// Phi-1 (arXiv 2306.11644) and Phi-2: one LayerNorm for attention and MLP, which stand side by side; rotary positions on a part of each head;
 // biases everywhere, the head included.
 //
 //   y = x + Attention(LN(x)) + MLP(LN(x))

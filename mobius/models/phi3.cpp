@@ -1,4 +1,6 @@
 // Phi-3 (arXiv 2404.14219): Llama whose q, k and v, and whose gate and up projections, are stored as one matrix each; longrope positions.
+//
+//   [q, k, v] = qkv_proj(x);   [gate, up] = gate_up_proj(x)
 #include "mobius/components/decoder.hpp"
 #include "mobius/models/family.hpp"
 

@@ -1,4 +1,6 @@
 // Qwen2 (arXiv 2407.10671): Llama with biases on q, k and v; optionally sliding windows in the upper layers.
+//
+//   q, k, v = x·Wq + bq, x·Wk + bk, x·Wv + bv
 #include "mobius/components/decoder.hpp"
 #include "mobius/models/family.hpp"
 

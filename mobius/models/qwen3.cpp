@@ -1,4 +1,6 @@
 // Qwen3 (arXiv 2505.09388): a Llama-style decoder whose query and key heads are RMS-normalised before they are rotated.
+//
+//   q, k = rope(RMSNorm(x·Wq)), rope(RMSNorm(x·Wk))
 #include "mobius/components/decoder.hpp"
 #include "mobius/models/family.hpp"
 

@@ -1,4 +1,7 @@
-// Qwen3.5-MoE (Qwen): Qwen3.5 with many small experts and a gated one for all tokens in every layer; the chosen experts' weights sum to 1.
+// Qwen3.5-MoE (Qwen; transformers modeling_qwen3_5_moe.py): Qwen3.5 with many small experts and a gated one for all tokens in every layer; the chosen
+// experts' weights sum to 1.
+//
+//   y = Σ softmax(x·Wg)ᵢ/Σ · SwiGLUᵢ(x) + σ(x·ws) · SwiGLU(x)
 #include "mobius/components/qwen_hybrid.hpp"
 #include "mobius/models/family.hpp"
 

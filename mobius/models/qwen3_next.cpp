@@ -1,4 +1,8 @@
-// Qwen3-Next (Qwen): gated delta networks, every fourth layer gated attention, and many small experts with a gated one for all tokens.
+// Qwen3-Next (Qwen; transformers modeling_qwen3_next.py): gated delta networks, every fourth layer gated attention, and many small experts with a gated
+// one for all tokens.
+//
+//   h = x + (DeltaNet or GatedAttention)(norm(x));   y = h + (Σ softmax(n·Wg)ᵢ/Σ · SwiGLUᵢ + σ(n·ws) · SwiGLU)(n),   n = norm(h)
+//   GatedAttention(x) = (σ(x·Wz) · Attention(q, k, v))·Wo,   q, k = rope(norm(x·Wq)), rope(norm(x·Wk))
 #include "mobius/components/qwen_hybrid.hpp"
 #include "mobius/models/family.hpp"
 

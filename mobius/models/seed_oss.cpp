@@ -1,4 +1,6 @@
-// Seed-OSS (ByteDance): Llama with biases on q, k and v, and of their own choice on the attention's output and the MLP.
+// Seed-OSS (ByteDance; transformers modeling_seed_oss.py): Llama with biases on q, k and v, and of their own choice on the attention's output and the MLP.
+//
+//   q, k, v = x·Wq + bq, x·Wk + bk, x·Wv + bv;   o·Wo (+ bo)
 #include "mobius/components/decoder.hpp"
 #include "mobius/models/family.hpp"
 

@@ -1,4 +1,7 @@
-// SmolLM3 (Hugging Face): Llama with layers that have no positions (NoPE, arXiv 2501.18795), every fourth one unless told otherwise.
+// SmolLM3 (Hugging Face; transformers modeling_smollm3.py): Llama with layers that have no positions (NoPE, arXiv 2501.18795), every fourth one unless told
+// otherwise.
+//
+//   q, k = rope(x·Wq), rope(x·Wk)   in the others,   x·Wq, x·Wk   in those
 #include "mobius/base/error.hpp"
 #include "mobius/components/decoder.hpp"
 #include "mobius/models/family.hpp"

@@ -1,4 +1,6 @@
-// Solar Open (Upstage): Llama's attention with DeepSeek's experts in every layer.
+// Solar Open (Upstage; transformers modeling_solar_open.py): Llama's attention with DeepSeek's experts in every layer.
+//
+//   s = σ(x·Wg);   chosen: the k largest of s + b within the best groups;   y = c · Σ sᵢ/Σs · SwiGLUᵢ(x) + SwiGLU(x)
 #include "mobius/components/deepseek_moe.hpp"
 #include "mobius/models/family.hpp"
 

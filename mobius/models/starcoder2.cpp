@@ -1,4 +1,6 @@
 // StarCoder2 (arXiv 2402.19173): Llama with LayerNorm, biases, an ungated MLP, and a sliding window in some sizes.
+//
+//   h = x + Attention(LN(x));   y = h + c_proj(gelu(c_fc(LN(h))))
 #include "mobius/components/layer_norm_decoder.hpp"
 #include "mobius/models/family.hpp"
 

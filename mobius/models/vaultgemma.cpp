@@ -1,4 +1,6 @@
 // VaultGemma (arXiv 2510.15001): Gemma 2 without the norms behind the branches.
+//
+//   h = x + Attention(norm(x));   y = h + MLP(norm(h))
 #include "mobius/components/gemma.hpp"
 #include "mobius/models/family.hpp"
 

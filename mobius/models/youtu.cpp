@@ -1,4 +1,6 @@
-// Youtu-LLM (Tencent): a dense decoder with DeepSeek's latent attention.
+// Youtu-LLM (Tencent; transformers modeling_youtu.py): a dense decoder with DeepSeek's latent attention.
+//
+//   cq = RMSNorm(x·Wqa),  q = [cq·Wqb, rope(cq·Wqr)];   ck = RMSNorm(x·Wka),  k = [ck·Wkb, rope(x·Wkr)],  v = ck·Wvb
 #include "mobius/components/latent_attention.hpp"
 #include "mobius/models/family.hpp"
 
