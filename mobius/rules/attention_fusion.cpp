@@ -6,6 +6,11 @@
 //
 // The guard against NaN may go: a query that sees nothing gets zeros from Attention, which is what the guard makes of it. Where the mask adds
 // a finite number, such a query gets an average, with and without the guard.
+//
+// That average is exact where a number chosen by Where hides keys, in float32 and bfloat16: beside the lowest number every score is rounded away,
+// and -∞ hides as it did. In float16 it is not: a score of 16 or more shows beside -65504, and kernels that add the mask in float32 see all of
+// them. So there only -∞ is taken. A mask that was added is added as before, in the same type by the operator's definition; how much of a score
+// is left beside it in float16 is up to the kernel, before and after.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -91,6 +96,9 @@ Rule fuse(MaskForm form) {
   if (form == MaskForm::hides || form == MaskForm::shows)
     rule.where.push_back(
         require("what hides a key is no low score", [](const Match& m) { return static_cast<double>(*m.attribute(hidden)) <= lowest_hiding; }));
+  if (form == MaskForm::hides || form == MaskForm::shows)
+    rule.where.push_back(require("in float16, scores show beside any finite number for queries that see nothing",
+                                 [=](const Match& m) { return m[q]->dtype() != ir::DataType::float16 || std::isinf(*m.attribute(hidden)); }));
   if (form != MaskForm::none) rule.where.push_back({[=](const Match& m, const Target&) { return mask_does_not_fit(m[mask], m[q], m[kt]); }});
   // Runtimes take no other ones; 0 means the default.
   rule.where.push_back(require("the scale is not a positive number", [](const Match& m) {

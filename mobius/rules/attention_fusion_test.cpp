@@ -8,23 +8,26 @@ std::string graph(const std::string& nodes, const std::string& mask = "float[B,1
   return fmt::format(
       "g ({0}[B,2,S,8] q, {0}[B,2,8,T] k, {0}[B,2,T,4] v, {1}) => ({0}[B,2,S,4] y)"
       " <{0} half = {{0.5}}, {0}[1] third = {{0.333}}, {0} root = {{4.0}}, {0} cap = {{20.0}}, {0} zero = {{0.0}}, {0} low = {{-60000.0}}, {0} weak = "
-      "{{-10.0}},"
+      "{{-10.0}}, {0} none = {{-inf}},"
       " {0}[1,1,1,1,1] five = {{0.5}}>"
       " {{ p = MatMul(q, k) {2} y = MatMul(weights, v) }}",
       type, mask, nodes);
 }
 
 const std::string plain_mask = "float[B,1,S,T] m", yes_or_no = "bool[B,1,S,T] m";
-// A row that sees nothing is noise in half precision, where kernels add the mask in float32: there the scores survive.
-const std::vector<rewrite::Contents> each_row_sees = {{{"T", "2..6"}, {"m", "0, 1"}}, {{"T", "2..6"}, {"m", "1, 0"}}};
+// Runtimes see masks at random, and one in which no query sees anything.
+const std::vector<rewrite::Contents> some_hidden_or_all = {{{"T", "2..6"}}, {{"T", "2..6"}, {"m", "1"}}},
+                                     some_shown_or_none = {{{"T", "2..6"}}, {{"T", "2..6"}, {"m", "0"}}};
 const RuleExamples examples("AttentionFusion",
                             {{.graph = graph("weights = Softmax(p)")},
                              {.graph = graph("s = Mul(p, half) a = Add(s, m) weights = Softmax(a)")},
                              {.graph = graph("s = Div(p, root) a = Add(s, m) w = Softmax(a) n = IsNaN(w) weights = Where(n, zero, w)")},
                              {.graph = graph("s = Mul(p, half) d = Div(s, cap) t = Tanh(d) c = Mul(t, cap) a = Add(c, m) f = Cast<to = 1>(a) w = Softmax(f)"
                                              " weights = Cast<to = 1>(w)")},
-                             {.graph = graph("a = Where(m, low, p) weights = Softmax(a)", yes_or_no), .on_runtime = each_row_sees},
-                             {.graph = graph("s = Mul(p, half) a = Where(m, s, low) weights = Softmax(a)", yes_or_no), .on_runtime = each_row_sees},
+                             {.graph = graph("a = Where(m, low, p) weights = Softmax(a)", yes_or_no), .on_runtime = some_hidden_or_all},
+                             {.graph = graph("s = Mul(p, half) a = Where(m, s, low) weights = Softmax(a)", yes_or_no), .on_runtime = some_shown_or_none},
+                             {.graph = graph("a = Where(m, p, none) w = Softmax(a) n = IsNaN(w) weights = Where(n, zero, w)", yes_or_no),
+                              .on_runtime = some_shown_or_none},
                              {.graph = graph("a = Add(p, m) weights = Softmax(a)", "float[B,1,1,T] m")}},
                             {{"Where 1: constant operand 1 changed", "any very low score hides a key"},
                              {"Where 1: constant operand 2 changed", "any very low score hides a key"},
@@ -90,6 +93,13 @@ TEST(AttentionFusion, InHalfPrecisionWithASoftmaxInFloat) {
 }
 
 // ── near misses ──
+
+TEST(AttentionFusion, NotInFloat16WithAFiniteScore) {
+  const auto chosen = [](const std::string& score) { return graph("a = Where(m, p, " + score + ") weights = Softmax(a)", yes_or_no, "float16"); };
+  expect_unchanged(attention_fusion(), "cuda", chosen("low"), "in float16, scores show beside any finite number for queries that see nothing",
+                   {.dtype = ir::DataType::float16});
+  EXPECT_EQ(ops_of(*rewritten(attention_fusion(), "cuda", chosen("none"), {.dtype = ir::DataType::float16}).model.graph), "Transpose Where Attention");
+}
 
 TEST(AttentionFusion, NotWithScalesThatRuntimesRefuse) {
   const std::string reason = "the scale is not a positive number";
