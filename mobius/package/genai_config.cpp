@@ -9,6 +9,7 @@
 #include "mobius/base/error.hpp"
 #include "mobius/base/log.hpp"
 #include "mobius/ep/registry.hpp"
+#include "mobius/package/genai_caches.hpp"
 #include "mobius/package/genai_graph.hpp"
 #include "mobius/package/genai_search.hpp"
 #include "mobius/package/genai_tokens.hpp"
@@ -20,16 +21,33 @@ constexpr std::int64_t capped_length = 4096;  // of an EP that asks for a cap: t
 
 // ── model types ──
 
-// The runtime's names for our types, where it has one for graphs like ours. "gpt2" is another graph interface there, "lfm2" and
-// the like have caches of their own.
+// The runtime's names for our types, where it has one for graphs like ours. "gpt2" is another graph interface there.
 struct TypeName {
   std::string_view ours, runtimes;
 };
 constexpr TypeName types[] = {
-    {"code_llama", "llama"}, {"ernie4_5", "ernie4_5"}, {"gemma", "gemma"},     {"gemma2", "gemma2"},   {"gemma3_text", "gemma3_text"},
-    {"gpt_oss", "gptoss"},   {"granite", "granite"},   {"llama", "llama"},     {"mistral", "mistral"}, {"hunyuan_v1_dense", "hunyuandensev1"},
-    {"olmo", "olmo"},        {"phi", "phi"},           {"phi3", "phi3"},       {"phimoe", "phimoe"},   {"nemotron", "nemotron"},
-    {"qwen2", "qwen2"},      {"qwen3", "qwen3"},       {"smollm3", "smollm3"},
+    {"code_llama", "llama"},
+    {"ernie4_5", "ernie4_5"},
+    {"gemma", "gemma"},
+    {"gemma2", "gemma2"},
+    {"gemma3_text", "gemma3_text"},
+    {"gpt_oss", "gptoss"},
+    {"granite", "granite"},
+    {"llama", "llama"},
+    {"mistral", "mistral"},
+    {"hunyuan_v1_dense", "hunyuandensev1"},
+    {"olmo", "olmo"},
+    {"phi", "phi"},
+    {"phi3", "phi3"},
+    {"phimoe", "phimoe"},
+    {"nemotron", "nemotron"},
+    {"qwen2", "qwen2"},
+    {"qwen3", "qwen3"},
+    {"smollm3", "smollm3"},
+    {"lfm2", "lfm2"},
+    {"granitemoehybrid", "granitemoehybrid"},
+    {"qwen3_5_text", "qwen3_5_text"},
+    {"qwen3_5_moe_text", "qwen3_5_moe_text"},
 };
 
 std::string_view runtime_type(std::string_view model_type) {
@@ -102,23 +120,44 @@ struct Section {
   void (*check)(const Json& genai_config, const ir::Graph& graph);
 };
 
-constexpr GenaiPort decoder_inputs[] = {
-    {"input_ids", "input_ids"},       {"inputs_embeds", "inputs_embeds"},           {"attention_mask", "attention_mask"},
-    {"position_ids", "position_ids"}, {"past_key_names", "past_key_values.%d.key"}, {"past_value_names", "past_key_values.%d.value"}};
-constexpr GenaiPort decoder_outputs[] = {{"logits", "logits"}, {"present_key_names", "present.%d.key"}, {"present_value_names", "present.%d.value"}};
+// What the recurrence is called depends on the model; the runtime has one name for all.
+constexpr GenaiPort decoder_inputs[] = {{"input_ids", "input_ids"},
+                                        {"inputs_embeds", "inputs_embeds"},
+                                        {"attention_mask", "attention_mask"},
+                                        {"position_ids", "position_ids"},
+                                        {"past_key_names", "past_key_values.%d.key"},
+                                        {"past_value_names", "past_key_values.%d.value"},
+                                        {"past_conv_names", "past_key_values.%d.conv_state"},
+                                        {"past_conv_names", "past_states.%d.conv_state"},
+                                        {"past_recurrent_names", "past_key_values.%d.recurrent_state"},
+                                        {"past_recurrent_names", "past_key_values.%d.ssm_state"},
+                                        {"past_recurrent_names", "past_states.%d.ssm_state"}};
+constexpr GenaiPort decoder_outputs[] = {{"logits", "logits"},
+                                         {"present_key_names", "present.%d.key"},
+                                         {"present_value_names", "present.%d.value"},
+                                         {"present_conv_names", "present.%d.conv_state"},
+                                         {"present_recurrent_names", "present.%d.recurrent_state"},
+                                         {"present_recurrent_names", "present.%d.ssm_state"}};
+
+// The runtime has one shape for the keys and values of all layers: the first layer's.
+void add_attention_numbers(Json& part, const ir::Graph& graph, const Json& config) {
+  const auto cache = first_cache_of(graph);
+  auto heads = attention_heads_of(graph);
+  if (!heads) heads = number_in(config, {"num_attention_heads", "n_head", "n_heads", "attention_heads"});
+  part.set("head_size", known(cache.head_size, "head_size"));
+  part.set("num_attention_heads", known(heads, "num_attention_heads"));
+  part.set("num_key_value_heads", known(cache.heads, "num_key_value_heads"));
+}
 
 void add_decoder_numbers(Json& part, const ir::Graph& graph, const Json& config) {
-  const auto cache = cache_of(graph);
-  if (cache.layers == 0 || cache.heads == 0 || cache.head_size == 0)
-    fail(ErrorKind::unsupported, "ONNX Runtime GenAI runs decoders with a cache of keys and values; this graph has no such cache");
-  auto heads = attention_heads_of(graph), hidden = number_in(config, {"hidden_size", "n_embd", "d_model", "n_embed"});
-  if (!heads) heads = number_in(config, {"num_attention_heads", "n_head", "n_heads", "attention_heads"});
+  const auto all = carried(part, graph);
+  if (all.empty()) fail(ErrorKind::unsupported, "ONNX Runtime GenAI runs decoders that carry keys and values or states; this graph carries nothing");
+  auto hidden = number_in(config, {"hidden_size", "n_embd", "d_model", "n_embed"});
   if (!hidden) hidden = embedding_width_of(graph);
-  part.set("head_size", cache.head_size);
   part.set("hidden_size", known(hidden, "hidden_size"));
-  part.set("num_attention_heads", known(heads, "num_attention_heads"));
-  part.set("num_hidden_layers", cache.layers);
-  part.set("num_key_value_heads", cache.heads);
+  part.set("num_hidden_layers", layer_count(all));
+  if (part.at("inputs").find("past_key_names")) add_attention_numbers(part, graph, config);
+  if (Json of_layers = layer_types(all); !of_layers.as_array().empty()) part.set("layer_types", std::move(of_layers));
 }
 
 constexpr Section sections[] = {{"decoder", {"decoder", "model"}, decoder_inputs, decoder_outputs, add_decoder_numbers, check_decoder}};
@@ -150,14 +189,20 @@ Json section_json(const Section& section, const ModelPackage& package, const Com
 Json eos_json(const std::vector<std::int64_t>& ids) { return ids.size() == 1 ? Json(ids.front()) : Json(Json::Array(ids.begin(), ids.end())); }
 
 // A buffer is as long as the longest text, for each row of a batch.
-void tell_cache_size(const Json& part, std::int64_t max_length, ir::DataType dtype) {
-  const double values = 2.0 * static_cast<double>(max_length) * part.at("num_hidden_layers").as_double() * part.at("num_key_value_heads").as_double() *
-                        part.at("head_size").as_double();
-  const double gigabytes = values * static_cast<double>(ir::bit_width(dtype)) / 8e9;
+void tell_cache_size(const Json& part, const ir::Graph& graph, std::int64_t max_length) {
+  const auto tensors =
+      std::ranges::count_if(carried(part, graph), [](const Carried& one) { return one.key == "past_key_names" || one.key == "past_value_names"; });
+  const double values = static_cast<double>(tensors * max_length) * part.at("num_key_value_heads").as_double() * part.at("head_size").as_double();
+  const double gigabytes = values * static_cast<double>(ir::bit_width(graph.inputs().back()->dtype())) / 8e9;
   if (gigabytes >= 1) {
     logging::info("ONNX Runtime GenAI will allocate {:.1f} GB of cache for each row, for max_length {}; a smaller --context-length saves memory", gigabytes,
                   max_length);
   }
+}
+
+void tell_row_lengths(const Json& inputs) {
+  if (inputs.find("attention_mask")) return;
+  logging::warning("the model takes no attention_mask, so it doesn't see the padding of ONNX Runtime GenAI: rows of a batch have to be equally long");
 }
 
 }  // namespace
@@ -169,7 +214,8 @@ Json genai_config(const ModelPackage& package, const Companions& files, const Ge
   if (ep_name.empty()) fail(ErrorKind::invalid_argument, "the package doesn't say which execution provider it was built for (mobius.ep)");
   if (padding == "left") fail(ErrorKind::unsupported, "ONNX Runtime GenAI pads batches on the right; the package was built for padding on the left");
   const EpCapabilities& ep = get_ep(ep_name);
-  const bool shares_buffer = ep.supports_past_present_share_buffer && can_share_cache_buffer(graph);
+  const bool recurrent = has_recurrent_states(ports_json(decoder_inputs, graph.inputs()));
+  const bool shares_buffer = ep.supports_past_present_share_buffer && can_share_cache_buffer(graph) && !recurrent;
 
   auto vocab_size = vocab_size_of(graph);
   if (!vocab_size) vocab_size = number_in(package.config, {"vocab_size"});
@@ -187,12 +233,13 @@ Json genai_config(const ModelPackage& package, const Companions& files, const Ge
   model.set("eos_token_id", eos_json(ids.eos));
   model.set("pad_token_id", ids.pad);
 
-  Json search = search_defaults(files.json("generation_config.json"), *vocab_size);
+  Json search = search_defaults(files.json("generation_config.json"), *vocab_size, !recurrent);
   search.set("max_length", max_length);
   search.set("past_present_share_buffer", shares_buffer);
   Json config = Json::Object{{"model", std::move(model)}, {"search", std::move(search)}};
   for (const auto& component : package.components()) section_of(component).check(config, *component.model.graph);
-  if (shares_buffer) tell_cache_size(config.at("model").at("decoder"), max_length, graph.inputs().back()->dtype());
+  tell_row_lengths(config.at("model").at("decoder").at("inputs"));
+  if (shares_buffer) tell_cache_size(config.at("model").at("decoder"), graph, max_length);
   return config;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "mobius/ep/registry.hpp"
+#include "mobius/package/genai_caches.hpp"
 #include "mobius/package/genai_graph.hpp"
 #include "mobius/package/genai_test.hpp"
 
@@ -36,7 +37,7 @@ TEST(GenaiConfig, SaysOfTheGraphWhatItIs) {
       "inputs": {"input_ids": "input_ids", "attention_mask": "attention_mask", "position_ids": "position_ids",
                  "past_key_names": "past_key_values.%d.key", "past_value_names": "past_key_values.%d.value"},
       "outputs": {"logits": "logits", "present_key_names": "present.%d.key", "present_value_names": "present.%d.value"},
-      "head_size": 16, "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "num_key_value_heads": 2},
+      "hidden_size": 64, "num_hidden_layers": 2, "head_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2},
     "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0})"));
   EXPECT_EQ(config.as_object().size(), 2u);
 }
@@ -151,8 +152,8 @@ TEST(GenaiConfig, TellsWhenTheBufferIsLarge) {
 
 TEST(GenaiConfig, RefusesWhatTheRuntimeCannotRun) {
   EXPECT_THAT(refusal({.key_size = 24}), HasSubstr("past_key_values.0.value is [batch, 2, past, 16], expected 2 heads of 24"));
-  EXPECT_THAT(refusal({.more_inputs = {"past_states.0.conv_state"}}), HasSubstr("nothing to feed the graph's input 'past_states.0.conv_state' with"));
-  EXPECT_THAT(refusal({.layers = 0}), HasSubstr("no such cache"));
+  EXPECT_THAT(refusal({.more_inputs = {"past_states.0.lstm_state"}}), HasSubstr("nothing to feed the graph's input 'past_states.0.lstm_state' with"));
+  EXPECT_THAT(refusal({.layers = 0}), HasSubstr("carries nothing"));
   auto other = package_of({});
   other.components().front().name = "vision_encoder";
   EXPECT_THAT(error_of([&] { genai(other); }, ErrorKind::unsupported), HasSubstr("component 'vision_encoder' can't be described"));
@@ -194,12 +195,13 @@ TEST(GenaiConfig, IsCheckedAgainstTheGraph) {
   EXPECT_THAT(contradiction_of("decoder", "num_key_value_heads", 4), HasSubstr("past_key_values.0.key is [batch, 2, past, 16], expected 4 heads of 16"));
   EXPECT_THAT(contradiction_of("decoder", "head_size", 8), HasSubstr("expected 2 heads of 8"));
   EXPECT_THAT(contradiction_of("decoder", "num_attention_heads", 8), HasSubstr("has 4 heads, genai_config.json says 8"));
-  EXPECT_THAT(contradiction_of("decoder", "num_hidden_layers", 3), HasSubstr("lists the input 'past_key_values.2.key'"));
-  EXPECT_THAT(contradiction_of("decoder", "num_hidden_layers", 1), HasSubstr("nothing to feed the graph's input 'past_key_values.1.key' with"));
+  EXPECT_THAT(contradiction_of("decoder", "num_hidden_layers", 3), HasSubstr("num_hidden_layers is 3, but the graph's caches are of 2 layers"));
   Json inputs = genai(Decoder{}).at("model").at("decoder").at("inputs");
   inputs.set("position_ids", "position_ids");
   EXPECT_THAT(contradiction_of("decoder", "inputs", inputs), HasSubstr("lists the input 'position_ids', which the graph doesn't have"));
-  EXPECT_THAT(contradiction_of("decoder", "outputs", Json::Object{{"logits", "scores"}}), HasSubstr("lists the output 'scores'"));
+  Json outputs = genai(Decoder{}).at("model").at("decoder").at("outputs");
+  outputs.set("logits", "scores");
+  EXPECT_THAT(contradiction_of("decoder", "outputs", outputs), HasSubstr("lists the output 'scores'"));
   EXPECT_THAT(contradiction_of("model", "vocab_size", 100), HasSubstr("vocab_size is 100, but logits have 160"));
   EXPECT_THAT(contradiction_of("model", "eos_token_id", 160), HasSubstr("eos_token_id is 160, expected a token of the 160"));
   EXPECT_THAT(contradiction_of("model", "eos_token_id", Json::Array{}), HasSubstr("eos_token_id is null"));

@@ -8,13 +8,12 @@
 #include <string>
 
 #include "mobius/base/error.hpp"
+#include "mobius/package/genai_caches.hpp"
 
 namespace mobius::package {
 namespace {
 
 using ir::Value;
-
-constexpr std::string_view key_input = "past_key_values.{}.key", value_input = "past_key_values.{}.value";
 
 // Operators that are attention, and the attribute with the number of query heads.
 struct AttentionOp {
@@ -25,12 +24,6 @@ constexpr AttentionOp attention_ops[] = {{{"", "Attention"}, "q_num_heads"},
                                          {{"com.microsoft", "GroupQueryAttention"}, "num_heads"},
                                          {{"com.microsoft", "MultiHeadAttention"}, "num_heads"},
                                          {{"com.microsoft", "Attention"}, "num_heads"}};
-
-std::string with_layer(std::string_view name, std::int64_t layer) {
-  std::string text(name);
-  if (const auto at = text.find("%d"); at != text.npos) text.replace(at, 2, std::to_string(layer));
-  return text;
-}
 
 const Value* find(const std::vector<Value*>& values, std::string_view name) {
   const auto it = std::ranges::find(values, name, &Value::name);
@@ -49,44 +42,35 @@ std::optional<std::int64_t> heads_of(const ir::Node& node) {
   return node.input(0) && node.input(0)->rank() == 4 ? static_dim(node.input(0), 1) : std::nullopt;
 }
 
+bool is_per_layer(const std::string& name) { return name.find("%d") != std::string::npos; }
+
 // Each name that a config lists, with its layers written out.
-std::set<std::string> listed(const Json& ports, std::int64_t layers) {
+std::set<std::string> listed(const Json& ports, const std::vector<Carried>& carried, std::string Carried::*name_in_layer) {
   std::set<std::string> names;
-  for (const auto& [key, name] : ports.as_object()) {
-    const bool per_layer = name.as_string().find("%d") != std::string::npos;
-    for (std::int64_t i = 0; i < (per_layer ? layers : 1); ++i) names.insert(with_layer(name.as_string(), i));
-  }
+  for (const auto& [key, name] : ports.as_object())
+    if (!is_per_layer(name.as_string())) names.insert(name.as_string());
+  for (const auto& one : carried) names.insert(one.*name_in_layer);
   return names;
 }
 
 void check_ports(const Json& part, const ir::Graph& graph) {
-  const auto layers = part.at("num_hidden_layers").as_int();
-  const auto inputs = listed(part.at("inputs"), layers);
+  const auto all = carried(part, graph);
+  const auto inputs = listed(part.at("inputs"), all, &Carried::input);
   for (const auto& name : inputs) {
     if (!find(graph.inputs(), name)) fail(ErrorKind::unsupported, "genai_config.json lists the input '{}', which the graph doesn't have", name);
   }
   for (const auto* input : graph.inputs()) {
     if (!inputs.contains(input->name)) fail(ErrorKind::unsupported, "ONNX Runtime GenAI has nothing to feed the graph's input '{}' with", input->name);
   }
-  for (const auto& name : listed(part.at("outputs"), layers)) {
+  for (const auto& name : listed(part.at("outputs"), all, &Carried::output)) {
     if (!find(graph.outputs(), name)) fail(ErrorKind::unsupported, "genai_config.json lists the output '{}', which the graph doesn't have", name);
   }
 }
 
-void check_cache(const Json& part, const ir::Graph& graph) {
-  const auto heads = part.at("num_key_value_heads").as_int(), size = part.at("head_size").as_int();
-  for (const char* key : {"past_key_names", "past_value_names"}) {
-    for (std::int64_t i = 0; i < part.at("num_hidden_layers").as_int(); ++i) {
-      const auto* cache = find(graph.inputs(), with_layer(part.at("inputs").at(key).as_string(), i));
-      if (static_dim(cache, 1) == heads && static_dim(cache, 3) == size) continue;
-      fail(ErrorKind::unsupported, "{} is {}, expected {} heads of {}: ONNX Runtime GenAI has one shape for the keys and values of all layers", cache->name,
-           cache->shape() ? ir::to_string(*cache->shape()) : "of unknown shape", heads, size);
-    }
-  }
-}
-
 void check_heads(const Json& part, const ir::Graph& graph) {
-  const auto expected = part.at("num_attention_heads").as_int();
+  const auto* stated = part.find("num_attention_heads");
+  if (!stated) return;
+  const auto expected = stated->as_int();
   for (const auto* node : graph.nodes()) {
     if (const auto heads = heads_of(*node); heads && *heads != expected)
       fail(ErrorKind::unsupported, "{} '{}' has {} heads, genai_config.json says {}", node->op.type, node->name, *heads, expected);
@@ -106,23 +90,25 @@ void check_tokens(const Json& model, std::int64_t vocab_size) {
   for (const auto& id : eos.as_array()) check("eos_token_id", id);
 }
 
+void check_search(const Json& search, const Json& part, const ir::Graph& graph) {
+  if (search.at("past_present_share_buffer").as_bool() && !can_share_cache_buffer(graph))
+    fail(ErrorKind::unsupported, "genai_config.json: past_present_share_buffer needs GroupQueryAttention in each layer");
+  if (!has_recurrent_states(part.at("inputs"))) return;
+  if (search.at("past_present_share_buffer").as_bool())
+    fail(ErrorKind::unsupported, "genai_config.json: past_present_share_buffer would write recurrent states while they are read");
+  if (search.at("num_beams").as_int() > 1)
+    fail(ErrorKind::unsupported, "genai_config.json: num_beams is {}, but ONNX Runtime GenAI has no beams with recurrent states",
+         search.at("num_beams").as_int());
+}
+
 }  // namespace
 
 Json ports_json(std::span<const GenaiPort> ports, const std::vector<Value*>& values) {
   Json json = Json::Object{};
   for (const auto& [key, name] : ports) {
-    if (find(values, with_layer(name, 0))) json.set(key, name);
+    if (find(values, name) || !layers_of(name, values).empty()) json.set(key, name);
   }
   return json;
-}
-
-GenaiCache cache_of(const ir::Graph& graph) {
-  GenaiCache cache;
-  const auto* first = find(graph.inputs(), fmt::format(key_input, 0));
-  cache.heads = static_dim(first, 1).value_or(0);
-  cache.head_size = static_dim(first, 3).value_or(0);
-  while (find(graph.inputs(), fmt::format(key_input, cache.layers))) ++cache.layers;
-  return cache;
 }
 
 std::optional<std::int64_t> vocab_size_of(const ir::Graph& graph) { return static_dim(find(graph.outputs(), "logits"), 2); }
@@ -143,37 +129,17 @@ std::optional<std::int64_t> embedding_width_of(const ir::Graph& graph) {
   return std::nullopt;
 }
 
-bool can_share_cache_buffer(const ir::Graph& graph) {
-  constexpr std::size_t past_key = 3, past_value = 4, present_key = 1, present_value = 2;  // inputs and outputs of the operator
-  const auto layers = cache_of(graph).layers;
-  for (std::int64_t i = 0; i < layers; ++i) {
-    const auto* key = find(graph.outputs(), fmt::format("present.{}.key", i));
-    const auto* node = key ? key->producer() : nullptr;
-    if (!node || !node->is("GroupQueryAttention", "com.microsoft")) return false;
-    if (node->output(present_key) != key || node->output(present_value) != find(graph.outputs(), fmt::format("present.{}.value", i))) return false;
-    if (node->input(past_key) != find(graph.inputs(), fmt::format(key_input, i))) return false;
-    if (node->input(past_value) != find(graph.inputs(), fmt::format(value_input, i))) return false;
-    // Others would see a buffer of the longest length, not a cache of the tokens so far.
-    for (const auto in : {past_key, past_value})
-      if (node->input(in)->uses().size() != 1) return false;
-    for (const auto out : {present_key, present_value})
-      if (!node->output(out)->uses().empty()) return false;
-  }
-  return layers > 0;
-}
-
 void check_decoder(const Json& config, const ir::Graph& graph) {
   const auto& model = config.at("model");
   const auto& part = model.at("decoder");
   check_ports(part, graph);
-  check_cache(part, graph);
+  check_caches(part, graph);
   check_heads(part, graph);
   const auto vocab_size = vocab_size_of(graph);
   if (vocab_size && *vocab_size != model.at("vocab_size").as_int())
     fail(ErrorKind::unsupported, "genai_config.json: vocab_size is {}, but logits have {}", model.at("vocab_size").as_int(), *vocab_size);
   check_tokens(model, model.at("vocab_size").as_int());
-  if (config.at("search").at("past_present_share_buffer").as_bool() && !can_share_cache_buffer(graph))
-    fail(ErrorKind::unsupported, "genai_config.json: past_present_share_buffer needs GroupQueryAttention in each layer");
+  check_search(config.at("search"), part, graph);
 }
 
 }  // namespace mobius::package

@@ -25,17 +25,9 @@ struct GenaiPort {
 // Key to name, of those that the graph has.
 Json ports_json(std::span<const GenaiPort> ports, const std::vector<ir::Value*>& values);
 
-// A decoder's cache: one shape for all layers, since the runtime has no other. Taken from layer 0.
-struct GenaiCache {
-  std::int64_t layers = 0, heads = 0, head_size = 0;
-};
-GenaiCache cache_of(const ir::Graph& graph);  // no layers: there is no cache of keys and values
-
 std::optional<std::int64_t> vocab_size_of(const ir::Graph& graph);       // the width of logits
 std::optional<std::int64_t> attention_heads_of(const ir::Graph& graph);  // query heads of the first attention that tells them
 std::optional<std::int64_t> embedding_width_of(const ir::Graph& graph);  // of what input_ids are looked up in
-// Whether each layer's cache goes in and out of one GroupQueryAttention, which can write into the buffer that it reads, and nothing else reads it.
-bool can_share_cache_buffer(const ir::Graph& graph);
 
 // `config` is a whole genai_config.json. Errors unsupported: the runtime can't run this graph, or the config is wrong about it.
 void check_decoder(const Json& config, const ir::Graph& graph);

@@ -56,7 +56,7 @@ Json checked(const SearchKey& key, const Json& value) {
 
 }  // namespace
 
-Json search_defaults(const Json* generation_config, std::int64_t vocab_size) {
+Json search_defaults(const Json* generation_config, std::int64_t vocab_size, bool has_beams) {
   Json search = Json::Object{};
   for (const auto& key : keys) {
     const auto* value = generation_config ? generation_config->find(key.name) : nullptr;
@@ -65,8 +65,9 @@ Json search_defaults(const Json* generation_config, std::int64_t vocab_size) {
   const bool samples = search.at("do_sample").as_bool();
   // No limit at all: the runtime would take the likeliest token there.
   if (samples && search.at("top_k").as_int() == 0 && search.at("top_p").as_double() == 1) search.set("top_k", vocab_size);
-  if (samples && search.at("num_beams").as_int() > 1) {
-    logging::warning("generation_config.json: ONNX Runtime GenAI can't sample with beams; num_beams is 1 there");
+  if ((samples || !has_beams) && search.at("num_beams").as_int() > 1) {
+    logging::warning("generation_config.json: ONNX Runtime GenAI {}; num_beams is 1 there",
+                     has_beams ? "can't sample with beams" : "has no beams with recurrent states");
     search.set("num_beams", 1);
   }
   if (const auto beams = search.at("num_beams").as_int(); search.at("num_return_sequences").as_int() > beams) {

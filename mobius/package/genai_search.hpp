@@ -10,8 +10,8 @@
 namespace mobius::package {
 
 // All keys that the runtime takes from there, with transformers' defaults for those that the file (may be nullptr) leaves out. What
-// transformers allows and the runtime doesn't, is brought to what it does, with a warning.
+// transformers allows and the runtime doesn't, is brought to what it does, with a warning. `has_beams`: whether it can follow beams with this model.
 // Error invalid_argument: a value of another kind, or out of its range.
-Json search_defaults(const Json* generation_config, std::int64_t vocab_size);
+Json search_defaults(const Json* generation_config, std::int64_t vocab_size, bool has_beams = true);
 
 }  // namespace mobius::package
