@@ -96,6 +96,20 @@ def test_a_package_becomes_another(mobius, built, tmp_path):
         assert case.error(name, tmp_path / "out") <= case.allowed_error
 
 
+def test_a_range_longer_than_its_constant_is_an_error(mobius, tmp_path):
+    """An EP without Range has the numbers up to 131072 as a constant."""
+    graph = onnx.parser.parse_graph('g (int64 n) => (int64[R] y) <int64 a = {0}, int64 d = {1}> { y = Range(a, n, d) }')
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "in.onnx")
+    optimize(mobius, tmp_path / "in.onnx", tmp_path / "once.onnx", "--ep", "qnn")
+    optimize(mobius, tmp_path / "once.onnx", tmp_path / "twice.onnx", "--ep", "qnn")
+    for made in ("once.onnx", "twice.onnx"):
+        assert "Range" not in operators(tmp_path / made)
+        for n in (0, 1, 131072):
+            np.testing.assert_array_equal(run(tmp_path / made, {"n": np.array(n)})[0], np.arange(n))
+        with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail, match="Reshape"):
+            run(tmp_path / made, {"n": np.array(131073)})
+
+
 @pytest.mark.parametrize("opset,ir_version", [(21, 10), (22, 10), (23, 11), (24, 11)])
 def test_packages_for_older_opsets(mobius, tmp_path, opset, ir_version):
     result = mobius("build", LLAMA, tmp_path / "out", "--opset", opset)

@@ -1,7 +1,7 @@
-//   Range(start, limit, delta)   ⟶   start + delta · [0, 1, 2, ...][0 : n]   with n = max(0, ⌈(limit − start) / delta⌉)
+//   Range(start, limit, delta)   ⟶   start + delta · Reshape([0, 1, 2, ...][0 : n], [n])   with n = max(0, ⌈(limit − start) / delta⌉)
 //
-// The constant has room for `capacity` numbers; a longer range is an error of the runtime where it meets what it should fit, never
-// another range.
+// The constant has room for `capacity` numbers. A Slice beyond its end is cut off without a word, so Reshape says how many there must be: a
+// longer range is an error of the runtime, never another range.
 #include <array>
 #include <numeric>
 
@@ -43,8 +43,9 @@ class Lowering {
     const auto delta = *constant(node.input(2));
     const auto start = constant(node.input(0)), limit = constant(node.input(1));
     if (start && limit) return known(node.output()->dtype(), *start, *limit, delta);
-    auto* n = count(node, start, delta);
-    auto* y = at_.add({"", "Slice"}, {numbers(), at_.integers({0}), as_vector(n), at_.integers({0})})[0];
+    auto* n = as_vector(count(node, start, delta));
+    auto* y = at_.add({"", "Slice"}, {numbers(), at_.integers({0}), n, at_.integers({0})})[0];
+    y = at_.add({"", "Reshape"}, {y, n})[0];
     if (delta != 1) y = op("Mul", y, scalar(delta));
     if (start != 0) y = op("Add", y, wide(node.input(0)));
     const auto dtype = node.output()->dtype();

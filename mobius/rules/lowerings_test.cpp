@@ -1,4 +1,5 @@
 // TensorScatterToScatterND, ConstantRange, Rank3RMSNorm.
+#include "mobius/base/error.hpp"
 #include "mobius/rules/rule_test.hpp"
 
 namespace mobius::rules {
@@ -29,6 +30,7 @@ const RuleExamples examples[] = {
      {{"Cast 1: left out", "the reference computes with any integers"},
       {"Cast 2: left out", "the reference computes with any integers"},
       {"Reshape 1: left out", "the reference reads one element as a list"},
+      {"Reshape 2: left out", "it changes nothing but for ranges that are longer than the constant"},
       {"Slice 1: operand 3 left out", "there is one axis only"}}},
     {"Rank3RMSNorm",
      {{.graph = "g (float[B,S,2,8] x, float[8] w) => (float[B,S,2,8] y) { y = RMSNormalization<epsilon = 0.1>(x, w) }"},
@@ -61,24 +63,37 @@ TEST(ScatterND, NotWhereTheEpHasIt) {
 TEST(ConstantRange, OfASize) {
   expect_rewrite(constant_range(), "qnn",
                  "g (float[B,S] x) => (int64[S] y) <int64 a = {0}, int64 d = {1}> { s = Shape<start = 1, end = 2>(x) n = Squeeze(s) y = Range(a, n, d) }",
-                 "Shape Slice");
+                 "Shape Slice Reshape");
 }
 
 const Setup up_to{.trials = {.contents = {{"n", "0..9"}}, .rounds = 8}};
 const Setup between{.trials = {.contents = {{"a", "0..6"}, {"n", "0..9"}}, .rounds = 8}};
 
 TEST(ConstantRange, OfAnyNumbers) {
-  expect_rewrite(constant_range(), "qnn", "g (int64 n) => (int64[R] y) <int64 a = {0}, int64 d = {1}> { y = Range(a, n, d) }", "Max Reshape Slice", up_to);
-  expect_rewrite(constant_range(), "qnn", "g (int64 a, int64 n) => (int64[R] y) <int64 d = {1}> { y = Range(a, n, d) }", "Sub Max Reshape Slice Add", between);
+  expect_rewrite(constant_range(), "qnn", "g (int64 n) => (int64[R] y) <int64 a = {0}, int64 d = {1}> { y = Range(a, n, d) }", "Max Reshape Slice Reshape",
+                 up_to);
+  expect_rewrite(constant_range(), "qnn", "g (int64 a, int64 n) => (int64[R] y) <int64 d = {1}> { y = Range(a, n, d) }", "Sub Max Reshape Slice Reshape Add",
+                 between);
   expect_rewrite(constant_range(), "qnn", "g (int64 a, int64 n) => (int64[R] y) <int64 d = {3}> { y = Range(a, n, d) }",
-                 "Sub Add Div Max Reshape Slice Mul Add", between);
+                 "Sub Add Div Max Reshape Slice Reshape Mul Add", between);
   expect_rewrite(constant_range(), "qnn", "g (int64 a, int64 n) => (int64[R] y) <int64 d = {-2}> { y = Range(n, a, d) }",
-                 "Sub Add Div Max Reshape Slice Mul Add", between);
+                 "Sub Add Div Max Reshape Slice Reshape Mul Add", between);
 }
 
 TEST(ConstantRange, OfInt32) {
-  expect_rewrite(constant_range(), "qnn", "g (int32 n) => (int32[R] y) <int32 a = {0}, int32 d = {1}> { y = Range(a, n, d) }", "Cast Max Reshape Slice Cast",
-                 up_to);
+  expect_rewrite(constant_range(), "qnn", "g (int32 n) => (int32[R] y) <int32 a = {0}, int32 d = {1}> { y = Range(a, n, d) }",
+                 "Cast Max Reshape Slice Reshape Cast", up_to);
+}
+
+// A Slice would be cut off where the constant ends: as many numbers as there should be don't fit into it then.
+TEST(ConstantRange, BeyondTheConstantIsAnErrorOfTheRuntime) {
+  const auto r = rewritten(constant_range(), "qnn", "g (int64 n) => (int64[R] y) <int64 a = {0}, int64 d = {1}> { y = Range(a, n, d) }");
+  const auto length = [&](const ir::Model& model, double n) {
+    return ops::interpret(*model.graph, {{"n", {ir::DataType::int64, {}, {n}}}}).at("y").values.size();
+  };
+  EXPECT_EQ(length(r.model, 131072), 131072u);
+  EXPECT_EQ(length(r.original, 131073), 131073u);
+  EXPECT_THROW(length(r.model, 131073), Error);
 }
 
 TEST(ConstantRange, OfConstantsIsOne) {
