@@ -110,6 +110,30 @@ def test_a_range_longer_than_its_constant_is_an_error(mobius, tmp_path):
             run(tmp_path / made, {"n": np.array(131073)})
 
 
+def concat_attention(order: str, length: int = 0) -> tuple[onnx.ModelProto, dict]:
+    """Softmax attention over keys and values that are joined with a cache of this length, in this order."""
+    key, value = (", ".join({"new": new, "past": past}[word] for word in order.split()) for new, past in (("k", "past_k"), ("v", "past_v")))
+    model = onnx.parser.parse_model(f"""<ir_version: 11, opset_import: ["" : 23]>
+        g (float[1,2,S,8] q, float[1,2,S,8] k, float[1,2,S,8] v, float[1,2,P,8] past_k, float[1,2,P,8] past_v)
+          => (float[1,2,S,8] y, float[1,2,T,8] present_k, float[1,2,T,8] present_v) <float half = {{0.5}}>
+        {{ present_k = Concat<axis = 2>({key}) present_v = Concat<axis = 2>({value}) t = Transpose<perm = [0,1,3,2]>(present_k)
+          p = MatMul(q, t) s = Mul(p, half) w = Softmax(s) y = MatMul(w, present_v) }}""")
+    rng = np.random.default_rng(3)
+    return model, {name: rng.normal(size=(1, 2, length if name.startswith("past") else 3, 8)).astype(np.float32) for name in ("q", "k", "v", "past_k", "past_v")}
+
+
+@pytest.mark.parametrize("ep", ["default", "cpu", "onnx-standard", "openvino"])
+@pytest.mark.parametrize("order", ["past new", "new past"])
+def test_a_cache_on_either_side_may_be_empty(mobius, tmp_path, ep, order):
+    for length in (0, 4):
+        model, feeds = concat_attention(order, length)
+        onnx.save(model, tmp_path / "in.onnx")
+        optimize(mobius, tmp_path / "in.onnx", tmp_path / "out.onnx", "--ep", ep)
+        assert "Attention" in operators(tmp_path / "out.onnx")
+        for found, want in zip(run(tmp_path / "out.onnx", feeds), run(tmp_path / "in.onnx", feeds), strict=True):
+            np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("opset,ir_version", [(21, 10), (22, 10), (23, 11), (24, 11)])
 def test_packages_for_older_opsets(mobius, tmp_path, opset, ir_version):
     result = mobius("build", LLAMA, tmp_path / "out", "--opset", opset)

@@ -31,18 +31,21 @@ struct Cached {
 };
 
 bool joins_along_length(const ir::Node* n) {
-  if (!n || !n->is("Concat") || n->inputs().size() != 2 || n->output()->rank() != 4u) return false;
+  if (!n || !n->is("Concat") || n->inputs().size() != 2 || n->output()->rank() != 4u || n->input(1)->rank() != 4u) return false;
   const auto axis = n->int_attribute("axis", 0);
   return axis == 2 || axis == -2;
 }
 
-std::optional<Cached> find_cache(ir::Value* operand, std::int64_t heads, std::int64_t size, bool scaled) {
+// The cache comes first, and as many keys as there are queries behind it. In another order keys are what the operator has for its past, but
+// then the cache stands for the new ones, which must not be none at all.
+std::optional<Cached> find_cache(ir::Value* operand, const ir::Value* query, std::int64_t heads, std::int64_t size, bool scaled) {
   const History h(operand, scaled ? scaled_operand : History::Through{});
   for (std::size_t i = 0; i < h.size(); ++i) {
     if (!joins_along_length(h.node(i))) continue;
     const auto source = as_source(h, i, HeadForm::by_head, {.heads = heads, .size = size, .grouped = true, .scaled = scaled});
     if (!source) return std::nullopt;
     const auto* concat = h.node(i);
+    if ((*concat->input(1)->shape())[2] != (*query->shape())[2]) return std::nullopt;
     return Cached{concat->input(0), concat->input(1), h[i], source->heads, source->factor};
   }
   return std::nullopt;
@@ -75,8 +78,8 @@ Planned plan_of(const ir::Node& n) {
   // "Causal" and windows count from the end of past_key: with the cache among the keys they mean something else.
   const bool counts_from_past = n.int_attribute("is_causal", 0) != 0 || n.attribute("left_window_size") || n.attribute("right_window_size");
   if (!n.input(4) && !counts_from_past) {
-    plan.key = find_cache(key, *kv_heads, *size, true);
-    plan.value = find_cache(value, *kv_heads, *value_size, false);
+    plan.key = find_cache(key, n.input(0), *kv_heads, *size, true);
+    plan.value = find_cache(value, n.input(0), *kv_heads, *value_size, false);
     if (!plan.key || !plan.value || plan.key->heads != plan.value->heads || plan.key->present == plan.value->present) plan.key = plan.value = std::nullopt;
     if (plan.key) {
       key = plan.key->recent, value = plan.value->recent;

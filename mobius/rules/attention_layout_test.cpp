@@ -186,5 +186,18 @@ TEST(CutBeforeTurn, NotWhereTheLastAxisMovesOrIsNotCut) {
   expect_unchanged(group, "cpu", turned + "y = Slice(x, zero, four, last) z = Neg(t) w = Abs(x) }", reason);
 }
 
+// A cache behind the new keys stays a Concat: as the operator's keys it must not be empty.
+TEST(AttentionLayout, TakesACacheInFrontOnly) {
+  Graph behind = cached;
+  for (auto* part : {&behind.k, &behind.v})
+    for (const std::string what : {"key", "value"})
+      if (const auto at = part->find("(past_" + what); at != std::string::npos)
+        part->replace(at, part->find(')', at) - at, what == "key" ? "(new_k, past_key" : "(new_v, past_value");
+  const auto r = rewritten(attention_layout(), "cpu", behind.text(), {.trials = trials});
+  EXPECT_EQ(rewrite::difference(r.original, r.model, trials).value_or(""), "");
+  EXPECT_EQ(attention_in(r.model)->input(4), nullptr) << ir::to_text(r.model);
+  EXPECT_NE(attention_in(rewritten(attention_layout(), "cpu", cached.text(), {.trials = trials}).model)->input(4), nullptr);
+}
+
 }  // namespace
 }  // namespace mobius::rules
