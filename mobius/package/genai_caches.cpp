@@ -8,6 +8,7 @@
 #include <set>
 
 #include "mobius/base/error.hpp"
+#include "mobius/package/genai_pipeline.hpp"
 
 namespace mobius::package {
 namespace {
@@ -39,7 +40,7 @@ struct StateAxes {
   std::size_t least, most;
   std::string_view words;
 };
-constexpr StateAxes state_axes[] = {{"past_conv_names", 3, 3, "3"}, {"past_recurrent_names", 2, 4, "2 to 4"}};
+constexpr StateAxes state_axes[] = {{"past_conv_names", 3, 3, "3"}, {"past_recurrent_names", 2, 4, "2 to 4"}, {piped_key, 2, 8, "2 to 8"}};
 
 const Value* find(const std::vector<Value*>& values, std::string_view name) {
   const auto it = std::ranges::find(values, name, &Value::name);
@@ -70,6 +71,7 @@ void check_state(const StateAxes& axes, const Value& state, const Value& first) 
   if (!shape || shape->size() < axes.least || shape->size() > axes.most || std::any_of(shape->begin() + 1, shape->end(), is_free))
     fail(ErrorKind::unsupported, "{} is {}: ONNX Runtime GenAI carries a state of this kind only with {} axes, of fixed sizes but for the batch", state.name,
          shape_of(state), axes.words);
+  if (axes.key == piped_key) return;  // each has a shape of its own
   if (!std::equal(shape->begin() + 1, shape->end(), first.shape()->begin() + 1, first.shape()->end()) || state.dtype() != first.dtype())
     fail(ErrorKind::unsupported, "{} is {}, {} is {}: ONNX Runtime GenAI has one type and shape for the states of all layers", state.name,
          ir::to_string(state.type), first.name, ir::to_string(first.type));
@@ -126,6 +128,7 @@ std::vector<Carried> carried(const Json& part, const ir::Graph& graph) {
       }
     }
   }
+  for (auto& one : piped(part)) all.push_back(std::move(one));
   return all;
 }
 
@@ -137,7 +140,7 @@ std::int64_t layer_count(const std::vector<Carried>& carried) {
 Json layer_types(const std::vector<Carried>& carried) {
   std::set<std::int64_t> attention, convolution;
   for (const auto& one : carried) {
-    if (one.key == "past_recurrent_names") return Json::Array{};
+    if (one.key == "past_recurrent_names" || one.key == piped_key) return Json::Array{};
     (one.key == "past_conv_names" ? convolution : attention).insert(one.layer);
   }
   Json types = Json::Array{};

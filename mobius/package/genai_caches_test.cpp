@@ -12,35 +12,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-struct State {
-  std::string past, present;
-  ir::Shape shape;
-  ir::DataType dtype = ir::DataType::float32;
-};
-
-State convolution(std::int64_t layer) {
-  const auto i = std::to_string(layer);
-  return {"past_key_values." + i + ".conv_state", "present." + i + ".conv_state", {"batch", 96, 3}};
-}
-State recurrence(std::int64_t layer, const std::string& name = "ssm_state") {
-  const auto i = std::to_string(layer);
-  return {"past_key_values." + i + "." + name, "present." + i + "." + name, {"batch", 4, 16, 8}};
-}
-
-// A decoder of keys and values in its first layers, and states besides.
-ModelPackage with_states(const std::vector<State>& states, Decoder decoder = {}) {
-  auto package = package_of(decoder);
-  auto& g = *package.components().front().model.graph;
-  for (const auto& state : states) {
-    auto* present = g.append({"", "Identity"}, {g.add_input(state.past, {state.dtype, state.shape})})->output();
-    present->type = {state.dtype, state.shape};
-    if (state.present.empty()) continue;
-    g.rename(present, state.present);
-    g.add_output(present);
-  }
-  return package;
-}
-
 Json genai(const ModelPackage& package) { return genai_config(package, Companions(package), {}); }
 std::string refusal(const std::vector<State>& states, Decoder decoder = {}) {
   return error_of([&] { genai(with_states(states, std::move(decoder))); }, ErrorKind::unsupported);
@@ -95,9 +66,11 @@ TEST(GenaiCaches, ConvolutionsAloneAreListedByLayer) {
 }
 
 TEST(GenaiCaches, RefusesStatesThatTheRuntimeDoesNotCarry) {
-  EXPECT_THAT(refusal({recurrence(2)}), HasSubstr("carries past_key_values.2.ssm_state only with past_conv_names beside it"));
-  EXPECT_THAT(refusal({convolution(2), recurrence(2), recurrence(3)}), HasSubstr("lists the input 'past_key_values.3.conv_state'"));
-  EXPECT_THAT(refusal({convolution(2), recurrence(2), convolution(3)}), HasSubstr("nothing to feed the graph's input 'past_key_values.3.conv_state' with"));
+  const Decoder cuda{.ep = "cuda"};  // no pipeline there
+  EXPECT_THAT(refusal({recurrence(2)}, cuda), HasSubstr("carries past_key_values.2.ssm_state only with past_conv_names beside it"));
+  EXPECT_THAT(refusal({convolution(2), recurrence(2), recurrence(3)}, cuda), HasSubstr("lists the input 'past_key_values.3.conv_state'"));
+  EXPECT_THAT(refusal({convolution(2), recurrence(2), convolution(3)}, cuda),
+              HasSubstr("nothing to feed the graph's input 'past_key_values.3.conv_state' with"));
   EXPECT_THAT(refusal({convolution(2), recurrence(2), recurrence(2, "recurrent_state")}), HasSubstr("nothing to feed"));
   EXPECT_THAT(refusal({convolution(2), {"past_key_values.2.ssm_state", "", {"batch", 4, 16, 8}}}), HasSubstr("with present_recurrent_names beside it"));
   EXPECT_THAT(refusal({}, {.layers = 0}), HasSubstr("carries nothing"));

@@ -11,6 +11,7 @@
 #include "mobius/ep/registry.hpp"
 #include "mobius/package/genai_caches.hpp"
 #include "mobius/package/genai_graph.hpp"
+#include "mobius/package/genai_pipeline.hpp"
 #include "mobius/package/genai_search.hpp"
 #include "mobius/package/genai_tokens.hpp"
 
@@ -150,6 +151,7 @@ void add_attention_numbers(Json& part, const ir::Graph& graph, const Json& confi
 }
 
 void add_decoder_numbers(Json& part, const ir::Graph& graph, const Json& config) {
+  if (needs_pipeline(part, graph)) use_pipeline(part, graph);
   const auto all = carried(part, graph);
   if (all.empty()) fail(ErrorKind::unsupported, "ONNX Runtime GenAI runs decoders that carry keys and values or states; this graph carries nothing");
   auto hidden = number_in(config, {"hidden_size", "n_embd", "d_model", "n_embed"});
@@ -229,6 +231,7 @@ Json genai_config(const ModelPackage& package, const Companions& files, const Ge
     const auto& section = section_of(component);
     model.set(section.key, section_json(section, package, component, session));
   }
+  if (model.at("decoder").find("pipeline")) model.set("type", "decoder-pipeline");
   if (ids.bos) model.set("bos_token_id", *ids.bos);
   model.set("eos_token_id", eos_json(ids.eos));
   model.set("pad_token_id", ids.pad);

@@ -9,6 +9,7 @@
 
 #include "mobius/base/error.hpp"
 #include "mobius/package/genai_caches.hpp"
+#include "mobius/package/genai_pipeline.hpp"
 
 namespace mobius::package {
 namespace {
@@ -48,7 +49,7 @@ bool is_per_layer(const std::string& name) { return name.find("%d") != std::stri
 std::set<std::string> listed(const Json& ports, const std::vector<Carried>& carried, std::string Carried::*name_in_layer) {
   std::set<std::string> names;
   for (const auto& [key, name] : ports.as_object())
-    if (!is_per_layer(name.as_string())) names.insert(name.as_string());
+    if (!name.as_string().empty() && !is_per_layer(name.as_string())) names.insert(name.as_string());
   for (const auto& one : carried) names.insert(one.*name_in_layer);
   return names;
 }
@@ -134,6 +135,7 @@ void check_decoder(const Json& config, const ir::Graph& graph) {
   const auto& part = model.at("decoder");
   check_ports(part, graph);
   check_caches(part, graph);
+  check_pipeline(part, graph);
   check_heads(part, graph);
   const auto vocab_size = vocab_size_of(graph);
   if (vocab_size && *vocab_size != model.at("vocab_size").as_int())

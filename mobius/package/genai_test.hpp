@@ -61,6 +61,35 @@ inline ModelPackage package_of(const Decoder& d) {
   return p;
 }
 
+struct State {
+  std::string past, present;
+  ir::Shape shape;
+  ir::DataType dtype = ir::DataType::float32;
+};
+
+inline State convolution(std::int64_t layer) {
+  const auto i = std::to_string(layer);
+  return {"past_key_values." + i + ".conv_state", "present." + i + ".conv_state", {"batch", 96, 3}};
+}
+inline State recurrence(std::int64_t layer, const std::string& name = "ssm_state") {
+  const auto i = std::to_string(layer);
+  return {"past_key_values." + i + "." + name, "present." + i + "." + name, {"batch", 4, 16, 8}};
+}
+
+// A decoder of keys and values in its first layers, and states besides.
+inline ModelPackage with_states(const std::vector<State>& states, Decoder decoder = {}) {
+  auto package = package_of(decoder);
+  auto& g = *package.components().front().model.graph;
+  for (const auto& state : states) {
+    auto* present = g.append({"", "Identity"}, {g.add_input(state.past, {state.dtype, state.shape})})->output();
+    present->type = {state.dtype, state.shape};
+    if (state.present.empty()) continue;
+    g.rename(present, state.present);
+    g.add_output(present);
+  }
+  return package;
+}
+
 // The lines that are logged while it lives.
 class Log {
  public:

@@ -7,6 +7,7 @@
 
 #include "mobius/base/error.hpp"
 #include "mobius/package/genai_config.hpp"
+#include "mobius/package/genai_pipeline.hpp"
 #include "mobius/package/genai_tokenizer.hpp"
 
 namespace mobius::package {
@@ -23,7 +24,11 @@ std::vector<PackageFile> genai_files(const ModelPackage& package, const SaveOpti
   const Companions companions(package);
   auto files = package.files();
   if (const auto config = genai_tokenizer_config(companions)) set_file(files, "tokenizer_config.json", *config);
-  set_file(files, "genai_config.json", genai_config(package, companions, {.context_length = options.context_length}));
+  const auto config = genai_config(package, companions, {.context_length = options.context_length});
+  set_file(files, "genai_config.json", config);
+  for (const auto& component : package.components()) {
+    if (auto file = pipeline_file(config.at("model").at("decoder"), component.model)) files.push_back(std::move(*file));
+  }
   return files;
 }
 
