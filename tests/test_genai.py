@@ -62,7 +62,7 @@ def greedy_batch(description: dict, config: dict) -> tuple[list[list[int]], list
 
 
 # What the runtime can't run, and what it says of each. All others have to generate: one that comes to be refused fails.
-REFUSED = dict.fromkeys(("deepseek_v2", "deepseek_v3", "deepseek_v3_yarn", "longcat_flash", "youtu", "gemma4_text"), "has one shape for the keys and values")
+REFUSED = dict.fromkeys(("deepseek_v2", "deepseek_v3", "deepseek_v3_yarn", "longcat_flash", "youtu"), "has one shape for the keys and values of a layer")
 # Types whose configs say nothing of a longest context.
 CONTEXT = {name: ["--context-length", "64"] for name in ("bloom", "mamba", "mamba2", "falcon_mamba")}
 

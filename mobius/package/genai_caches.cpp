@@ -57,12 +57,14 @@ std::string name_in(const Json& ports, std::string_view key, const std::string& 
 
 // ── what is taken for granted ──
 
-void check_cache(const Json& part, const Value& cache) {
-  const auto heads = part.at("num_key_value_heads").as_int(), size = part.at("head_size").as_int();
-  const auto shape = cache.shape();
-  if (shape && shape->size() == 4 && (*shape)[1].as_static() == heads && (*shape)[3].as_static() == size) return;
-  fail(ErrorKind::unsupported, "{} is {}, expected {} heads of {}: ONNX Runtime GenAI has one shape for the keys and values of all layers", cache.name,
-       shape_of(cache), heads, size);
+// The runtime takes the shape of a layer's keys for its values too. Other layers may have another one, but not beside convolutions.
+void check_cache(const Json& part, const ir::Graph& graph, const Carried& one, std::int64_t first_layer) {
+  const auto* cache = find(graph.inputs(), one.input);
+  auto expected = cache_shape(find(graph.inputs(), with_layer(key_input, one.layer)));
+  if (one.layer == first_layer || part.find("layer_types")) expected = {part.at("num_key_value_heads").as_int(), part.at("head_size").as_int()};
+  if (const auto found = cache_shape(cache); found.heads && found.head_size && found == expected) return;
+  fail(ErrorKind::unsupported, "{} is {}, expected {} heads of {}: ONNX Runtime GenAI has one shape for the keys and values of a layer", cache->name,
+       shape_of(*cache), expected.heads.value_or(0), expected.head_size.value_or(0));
 }
 
 void check_state(const StateAxes& axes, const Value& state, const Value& first) {
@@ -83,7 +85,7 @@ void check_shapes(const Json& part, const ir::Graph& graph, const std::vector<Ca
     const auto* value = find(graph.inputs(), one.input);
     if (!value) continue;  // check_decoder compares the names
     const auto axes = std::ranges::find(state_axes, one.key, &StateAxes::key);
-    if (axes == std::end(state_axes)) check_cache(part, *value);
+    if (axes == std::end(state_axes)) check_cache(part, graph, one, layers_of(key_input, graph.inputs()).front());
     else check_state(*axes, *value, *first.emplace(one.key, value).first->second);
   }
 }
@@ -156,11 +158,14 @@ Json layer_types(const std::vector<Carried>& carried) {
 
 bool has_recurrent_states(const Json& inputs) { return inputs.find("past_recurrent_names") != nullptr; }
 
+CacheShape cache_shape(const Value* cache) {
+  if (!cache || !cache->shape() || cache->rank() != 4) return {};
+  return {(*cache->shape())[1].as_static(), (*cache->shape())[3].as_static()};
+}
+
 CacheShape first_cache_of(const ir::Graph& graph) {
   const auto layers = layers_of(key_input, graph.inputs());
-  const auto* key = layers.empty() ? nullptr : find(graph.inputs(), with_layer(key_input, layers.front()));
-  if (!key || !key->shape() || key->rank() != 4) return {};
-  return {(*key->shape())[1].as_static(), (*key->shape())[3].as_static()};
+  return layers.empty() ? CacheShape{} : cache_shape(find(graph.inputs(), with_layer(key_input, layers.front())));
 }
 
 bool can_share_cache_buffer(const ir::Graph& graph) {

@@ -44,16 +44,18 @@ Json layer_types(const std::vector<Carried>& carried);
 // shared buffer (the state would be one too: written while others still read it).
 bool has_recurrent_states(const Json& inputs);
 
-// Of the first layer that has keys.
+// Of keys or values; nothing where the graph doesn't tell.
 struct CacheShape {
   std::optional<std::int64_t> heads, head_size;
+  bool operator==(const CacheShape&) const = default;
 };
-CacheShape first_cache_of(const ir::Graph& graph);
+CacheShape cache_shape(const ir::Value* cache);
+CacheShape first_cache_of(const ir::Graph& graph);  // of the first layer that has keys
 
 // Whether each layer's cache goes in and out of one GroupQueryAttention, which can write into the buffer that it reads, and nothing else reads it.
 bool can_share_cache_buffer(const ir::Graph& graph);
 
-// Errors unsupported: the runtime has one shape for all layers' caches, and one for all states of a kind; the config is wrong about them.
+// Errors unsupported: the runtime has one shape for the keys and values of a layer, and one for all states of a kind; the config is wrong about them.
 void check_caches(const Json& part, const ir::Graph& graph);
 
 }  // namespace mobius::package

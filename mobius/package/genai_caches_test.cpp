@@ -61,6 +61,10 @@ TEST(GenaiCaches, ConvolutionsAloneAreListedByLayer) {
   EXPECT_EQ(config.at("model").at("decoder").at("layer_types"), Json::parse(R"(["full_attention", "full_attention", "conv"])"));
   EXPECT_EQ(config.at("model").at("decoder").at("inputs").find("past_recurrent_names"), nullptr);
   EXPECT_EQ(config.at("search").at("past_present_share_buffer"), Json(true));
+  auto unequal = with_states({convolution(2)});
+  for (const auto& name : {"past_key_values.1.key", "past_key_values.1.value"})
+    unequal.components().front().model.graph->find_value(name)->type.shape = ir::Shape{"batch", 1, "past", 16};
+  EXPECT_THAT(error_of([&] { genai(unequal); }, ErrorKind::unsupported), HasSubstr("past_key_values.1.key is [batch, 1, past, 16], expected 2 heads of 16"));
   EXPECT_THAT(refusal({convolution(1), convolution(2)}), HasSubstr("layer 1 has both keys with values and a convolution's state"));
   EXPECT_THAT(refusal({convolution(3)}), HasSubstr("layer 2 has neither of keys with values and a convolution's state"));
 }

@@ -140,7 +140,7 @@ constexpr GenaiPort decoder_outputs[] = {{"logits", "logits"},
                                          {"present_recurrent_names", "present.%d.recurrent_state"},
                                          {"present_recurrent_names", "present.%d.ssm_state"}};
 
-// The runtime has one shape for the keys and values of all layers: the first layer's.
+// The runtime looks at the graph for layers that differ from the first.
 void add_attention_numbers(Json& part, const ir::Graph& graph, const Json& config) {
   const auto cache = first_cache_of(graph);
   auto heads = attention_heads_of(graph);
@@ -192,9 +192,11 @@ Json eos_json(const std::vector<std::int64_t>& ids) { return ids.size() == 1 ? J
 
 // A buffer is as long as the longest text, for each row of a batch.
 void tell_cache_size(const Json& part, const ir::Graph& graph, std::int64_t max_length) {
-  const auto tensors =
-      std::ranges::count_if(carried(part, graph), [](const Carried& one) { return one.key == "past_key_names" || one.key == "past_value_names"; });
-  const double values = static_cast<double>(tensors * max_length) * part.at("num_key_value_heads").as_double() * part.at("head_size").as_double();
+  double values = 0;
+  for (const auto& one : carried(part, graph)) {
+    const auto [heads, head_size] = cache_shape(graph.find_value(one.input));
+    if (one.key == "past_key_names" || one.key == "past_value_names") values += static_cast<double>(max_length * heads.value_or(0) * head_size.value_or(0));
+  }
   const double gigabytes = values * static_cast<double>(ir::bit_width(graph.inputs().back()->dtype())) / 8e9;
   if (gigabytes >= 1) {
     logging::info("ONNX Runtime GenAI will allocate {:.1f} GB of cache for each row, for max_length {}; a smaller --context-length saves memory", gigabytes,

@@ -165,11 +165,17 @@ TEST(GenaiConfig, RefusesWhatTheRuntimeCannotRun) {
   EXPECT_THAT(error_of([&] { genai(nowhere); }, ErrorKind::invalid_argument), HasSubstr("mobius.ep"));
 }
 
-TEST(GenaiConfig, RefusesLayersOfDifferentShapes) {
+TEST(GenaiConfig, LayersMayDifferButNotKeysFromValues) {
   auto package = package_of({});
   auto& g = *package.components().front().model.graph;
-  g.find_value("past_key_values.1.key")->type.shape = ir::Shape{"batch", 1, "past", 16};
-  EXPECT_THAT(error_of([&] { genai(package); }, ErrorKind::unsupported), HasSubstr("past_key_values.1.key is [batch, 1, past, 16], expected 2 heads of 16"));
+  g.find_value("past_key_values.1.key")->type.shape = ir::Shape{"batch", 1, "past", 24};
+  EXPECT_THAT(error_of([&] { genai(package); }, ErrorKind::unsupported), HasSubstr("past_key_values.1.value is [batch, 2, past, 16], expected 1 heads of 24"));
+  g.find_value("past_key_values.1.value")->type.shape = ir::Shape{"batch", 1, "past", 24};
+  const auto decoder = genai(package).at("model").at("decoder");
+  EXPECT_EQ(decoder.at("num_key_value_heads"), Json(2));
+  EXPECT_EQ(decoder.at("head_size"), Json(16));
+  g.find_value("past_key_values.1.key")->type.shape = ir::Shape{"batch", "heads", "past", 24};
+  EXPECT_THAT(error_of([&] { genai(package); }, ErrorKind::unsupported), HasSubstr("past_key_values.1.key is [batch, heads, past, 24]"));
 }
 
 // A config that is right, with one thing changed.
