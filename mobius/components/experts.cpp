@@ -4,12 +4,10 @@
 #include <numeric>
 
 #include "mobius/ep/context.hpp"
-#include "mobius/nn/module.hpp"
 
 namespace mobius {
 
 using ir::DataType;
-using nn::scoped;
 
 // ── routers ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -20,6 +18,17 @@ Routing choose(Tensor scores, std::int64_t k) {
   return {weights, experts};
 }
 
+Routing choose_by_softmax(Tensor logits, std::int64_t k) {
+  auto r = choose(softmax(in_float32(logits), -1), k);
+  r.softmax = SoftmaxRouter{logits};
+  return r;
+}
+
+Routing choose_then_soften(Tensor logits, std::int64_t k) {
+  const auto best = choose(in_float32(logits), k);
+  return {softmax(best.weights, -1), best.experts, SoftmaxRouter{logits, true}};
+}
+
 Routing choose_by(Tensor preference, Tensor scores, std::int64_t k) {
   const auto experts = topk(preference, {k}, -1)[1];
   return {gather_elements(scores, experts, 1), experts};
@@ -27,22 +36,24 @@ Routing choose_by(Tensor preference, Tensor scores, std::int64_t k) {
 
 Routing normalised(Routing r, double epsilon) {
   const auto sum = reduce_sum(r.weights, {-1});
-  return {r.weights / (epsilon == 0 ? sum : sum + epsilon), r.experts};
+  r.weights = r.weights / (epsilon == 0 ? sum : sum + epsilon);
+  if (epsilon != 0) r.softmax.reset();
+  if (r.softmax) r.softmax = SoftmaxRouter{r.softmax->logits, true};  // a factor of all weights is gone
+  return r;
 }
 
-Routing softened(Routing r) { return {softmax(r.weights, -1), r.experts}; }
-
-Routing scaled(Routing r, double factor) { return factor == 1 ? r : Routing{r.weights * factor, r.experts}; }
-
-namespace {
+Routing scaled(Routing r, double factor) {
+  if (factor == 1) return r;
+  r.weights = r.weights * factor;
+  if (r.softmax) r.softmax->scale *= factor;
+  return r;
+}
 
 Tensor counted_from_zero(Tensor at, std::int64_t count) {
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(count));
   std::iota(numbers.begin(), numbers.end(), 0);
   return at.constant(numbers);
 }
-
-}  // namespace
 
 Tensor within_groups(Tensor preference, const GroupLimit& limit) {
   if (limit.groups == limit.kept) return preference;
@@ -60,8 +71,8 @@ Tensor within_groups(Tensor preference, const GroupLimit& limit) {
 Parameter stack_experts(const Scope& at, std::int64_t experts, std::string_view name, std::int64_t out, std::int64_t in) {
   std::vector<ir::TensorPtr> each;
   each.reserve(static_cast<std::size_t>(experts));
-  for (std::int64_t e = 0; e < experts; ++e) each.push_back(ir::transpose(Parameter(at / e / name / "weight", {out, in}).data(), {1, 0}));
-  return {(at / name / "weight").path(), ir::stack(each)};
+  for (std::int64_t e = 0; e < experts; ++e) each.push_back(Parameter(at / e / name / "weight", {out, in}).data());
+  return {(at / name / "weight").path(), ir::transpose(ir::stack(each), {0, 2, 1})};
 }
 
 Parameter turned(const Parameter& w, std::string name) { return {std::move(name), ir::transpose(w.data(), {0, 2, 1})}; }
@@ -122,22 +133,6 @@ Tensor Dispatch::choices(Tensor grouped) const {
 Tensor Dispatch::combine(Tensor choices) const {
   const auto weights = routing_.weights.dtype() == choices.dtype() ? routing_.weights : cast(routing_.weights, choices.dtype());
   return squeeze(matmul(unsqueeze(weights, {1}), choices), {1});
-}
-
-GatedExperts::GatedExperts(const Scope& at, const ExpertSizes& s, std::string activation, const ExpertNames& names)
-    : GatedExperts(at, s.experts, std::move(activation), stack_experts(at, s.experts, names.gate, s.inner, s.hidden),
-                   stack_experts(at, s.experts, names.up, s.inner, s.hidden), stack_experts(at, s.experts, names.down, s.hidden, s.inner)) {}
-
-GatedExperts::GatedExperts(Scope at, std::int64_t experts, std::string activation, Parameter gate, Parameter up, Parameter down)
-    : scope_(std::move(at)), experts_(experts), activation_(std::move(activation)), gate_(std::move(gate)), up_(std::move(up)), down_(std::move(down)) {}
-
-Tensor GatedExperts::operator()(Tensor tokens, const Routing& routing) const {
-  return scoped(tokens.builder(), scope_.path(), [&] {
-    const Dispatch to(routing, experts_);
-    const auto x = to.group(tokens);
-    const auto gate = nn::activation(activation_, to.linear(x, gate_));
-    return to.combine(to.choices(to.linear(gate * to.linear(x, up_), down_)));
-  });
 }
 
 }  // namespace mobius

@@ -9,7 +9,8 @@
 // The experts of a layer are one stack of matrices each for gate, up and down, and no loop: tokens are grouped by expert into
 // [experts in use, most tokens of one, hidden], which one MatMul multiplies with the stack of just those experts. So a token that is decoded alone
 // reads the weights of its k experts only, a prompt reads each expert's once, and the graph is as long for 8 experts as for 256.
-// Where an execution provider has no place for shapes that depend on values (its graphs are captured), every expert gets every token instead.
+// Where an execution provider has no place for shapes that depend on values (its graphs are captured), every expert gets every token instead. Where it has
+// a kernel for all of that, com.microsoft's MoE, GatedExperts are that one operator.
 #pragma once
 #include <optional>
 #include <string>
@@ -27,21 +28,32 @@ using nn::Tensor;
 
 // ── routers ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+// A router that kernels have themselves: the k largest of a softmax, whose sum may be made 1; then scaled.
+struct SoftmaxRouter {
+  Tensor logits;  // [tokens, experts]
+  bool normalises = false;
+  double scale = 1;
+};
+
 struct Routing {
-  Tensor weights, experts;  // [tokens, k]; experts are int64
+  Tensor weights, experts;                    // [tokens, k]; experts are int64
+  std::optional<SoftmaxRouter> softmax = {};  // what gives the same, where there is one
 };
 
 Tensor in_float32(Tensor x);
+// 0, 1, ..., count − 1: int64 [count], in the same graph.
+Tensor counted_from_zero(Tensor at, std::int64_t count);
 
 // The k experts of the highest score; their scores are the weights.
 Routing choose(Tensor scores, std::int64_t k);
+// The k most probable experts, by a softmax over all or over the chosen: logits of any float type.
+Routing choose_by_softmax(Tensor logits, std::int64_t k);
+Routing choose_then_soften(Tensor logits, std::int64_t k);
 // The k experts of the highest `preference`; their weights are still `scores` (a correction bias steers the choice alone).
 Routing choose_by(Tensor preference, Tensor scores, std::int64_t k);
 
 // Weights divided by their sum (of which `least` is the lowest value that divides; + `epsilon`).
 Routing normalised(Routing r, double epsilon = 0);
-// Weights through a softmax over the chosen.
-Routing softened(Routing r);
 Routing scaled(Routing r, double factor);
 
 // Group-limited routing (arXiv 2405.04434, 2412.19437): experts outside the `kept` best of `groups` equal groups get the preference `outside`. A group is
@@ -97,20 +109,53 @@ struct ExpertNames {
   std::string_view gate = "gate_proj", up = "up_proj", down = "down_proj";
 };
 
-// down(act(gate(x)) · up(x)) for each expert; stacks [experts, in, out].
+// g·σ(αg)·(u + β), with g at most the limit and u within ± the limit.
+struct SwiGLU {
+  double alpha = 1, beta = 0;
+  std::optional<double> limit = {};
+};
+
+// What becomes of an expert's gate and up projections: act(g)·u.
+class Gating {
+ public:
+  Gating(std::string activation);  // of which silu, swish and quick_gelu are SwiGLU
+  Gating(SwiGLU swiglu) : swiglu_(swiglu) {}
+
+  Tensor operator()(Tensor gate, Tensor up) const;
+  const std::optional<SwiGLU>& swiglu() const { return swiglu_; }
+
+ private:
+  std::string activation_;
+  std::optional<SwiGLU> swiglu_;
+};
+
+// Stacks [experts, in, out], and rows [experts, out] where there are biases.
+struct ExpertMatrix {
+  Parameter weight;
+  std::optional<Parameter> bias = {};
+};
+
+// down(gating(gate(x), up(x))) for each expert.
 class GatedExperts {
  public:
   // One gated MLP per expert in the checkpoint: {at}.{e}.gate_proj.weight, ...
-  GatedExperts(const Scope& at, const ExpertSizes& sizes, std::string activation, const ExpertNames& names = {});
-  GatedExperts(Scope at, std::int64_t experts, std::string activation, Parameter gate, Parameter up, Parameter down);
+  GatedExperts(const Scope& at, const ExpertSizes& sizes, Gating gating, const ExpertNames& names = {});
+  GatedExperts(Scope at, std::int64_t experts, Gating gating, ExpertMatrix gate, ExpertMatrix up, ExpertMatrix down);
+  // gate_up's columns take turns: gate, up, gate, ...
+  static GatedExperts taking_turns(const Scope& at, std::int64_t experts, Gating gating, const ExpertMatrix& gate_up, ExpertMatrix down);
 
   Tensor operator()(Tensor tokens, const Routing& routing) const;  // [tokens, hidden] -> [tokens, hidden]
 
  private:
+  bool have_kernel(Tensor tokens, const Routing& routing) const;
+  Tensor fused(Tensor tokens, const Routing& routing) const;
+  Tensor grouped(Tensor tokens, const Routing& routing) const;
+
   Scope scope_;
   std::int64_t experts_;
-  std::string activation_;
-  Parameter gate_, up_, down_;
+  Gating gating_;
+  ExpertMatrix gate_, up_, down_;
+  ExpertMatrix gate_up_;  // both, taking turns
 };
 
 }  // namespace mobius

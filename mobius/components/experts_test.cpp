@@ -53,7 +53,16 @@ TEST(Router, NormalisesSoftensAndScales) {
   const std::vector<double> scores{0.1, 0.4, 0.2, 0.3};
   EXPECT_THAT(routed(4, scores, [](Tensor s) { return scaled(normalised(choose(s, 2)), 3); }).weights, near({3 * 0.4 / 0.7, 3 * 0.3 / 0.7}));
   const double a = std::exp(0.4), b = std::exp(0.3);
-  EXPECT_THAT(routed(4, scores, [](Tensor s) { return softened(choose(s, 2)); }).weights, near({a / (a + b), b / (a + b)}));
+  EXPECT_THAT(routed(4, scores, [](Tensor s) { return choose_then_soften(s, 2); }).weights, near({a / (a + b), b / (a + b)}));
+}
+
+TEST(Router, SharesAreOfAllOrOfTheChosen) {
+  const std::vector<double> logits{0.1, 2, 0.7, -1};
+  double all = 0;
+  for (const double l : logits) all += std::exp(l);
+  EXPECT_THAT(routed(4, logits, [](Tensor l) { return choose_by_softmax(l, 2); }).weights, near({std::exp(2.0) / all, std::exp(0.7) / all}));
+  const auto chosen = std::exp(2.0) + std::exp(0.7);
+  EXPECT_THAT(routed(4, logits, [](Tensor l) { return normalised(choose_by_softmax(l, 2)); }).weights, near({std::exp(2.0) / chosen, std::exp(0.7) / chosen}));
 }
 
 TEST(Router, APreferenceSteersTheChoiceAlone) {
@@ -105,8 +114,8 @@ struct Mixture {
   explicit Mixture(std::int64_t experts, std::int64_t k) {
     const auto x = g.input("x", {"tokens", hidden});
     const Routing routing{g.input("weights", {"tokens", k}), g.b.input("experts", DataType::int64, {"tokens", k})};
-    const GatedExperts mixture(Scope(DataType::float32) / "experts", experts, "relu", stack("gate", experts, hidden, width, 0),
-                               stack("up", experts, hidden, width, 100), stack("down", experts, width, hidden, 200));
+    const GatedExperts mixture(Scope(DataType::float32) / "experts", experts, std::string("relu"), {stack("gate", experts, hidden, width, 0)},
+                               {stack("up", experts, hidden, width, 100)}, {stack("down", experts, width, hidden, 200)});
     g.b.output("y", mixture(x, routing));
   }
 };

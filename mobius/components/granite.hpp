@@ -55,9 +55,9 @@ GatedExperts stacked_experts(const Scope& at, const Config& c) {
   return {at,
           c.num_experts,
           c.hidden_act,
-          turned_rows(input, (at / "gate_linear" / "weight").path(), 0, c.expert_size),
-          turned_rows(input, (at / "up_linear" / "weight").path(), c.expert_size, 2 * c.expert_size),
-          turned(output, (at / "output_linear" / "weight").path())};
+          {turned_rows(input, (at / "gate_linear" / "weight").path(), 0, c.expert_size)},
+          {turned_rows(input, (at / "up_linear" / "weight").path(), c.expert_size, 2 * c.expert_size)},
+          {turned(output, (at / "output_linear" / "weight").path())}};
 }
 
 struct GraniteExperts : Module<GraniteExperts, GraniteConfig> {
@@ -67,7 +67,7 @@ struct GraniteExperts : Module<GraniteExperts, GraniteConfig> {
   GatedExperts experts = stacked_experts(scope, cfg);
 
   Tensor forward(Tensor x) const {
-    return over_tokens(x, cfg.hidden_size, [&](Tensor tokens) { return experts(tokens, softened(choose(in_float32(router(tokens)), cfg.experts_per_token))); });
+    return over_tokens(x, cfg.hidden_size, [&](Tensor tokens) { return experts(tokens, choose_then_soften(router(tokens), cfg.experts_per_token)); });
   }
 };
 

@@ -59,7 +59,7 @@ struct SoftmaxExperts : Module<SoftmaxExperts, MoeConfig> {
 
   Tensor forward(Tensor x) const {
     return over_tokens(x, cfg.hidden_size, [&](Tensor tokens) {
-      const auto routing = choose(softmax(in_float32(gate(tokens)), -1), cfg.experts_per_token);
+      const auto routing = choose_by_softmax(gate(tokens), cfg.experts_per_token);
       return experts(tokens, cfg.normalise ? normalised(routing) : routing);
     });
   }
@@ -88,10 +88,7 @@ struct MixtralExperts : Module<MixtralExperts, MoeConfig> {
   GatedExperts experts{scope / "experts", cfg.expert_sizes(), cfg.hidden_act, {.gate = "w1", .up = "w3", .down = "w2"}};
 
   Tensor forward(Tensor x) const {
-    return over_tokens(x, cfg.hidden_size, [&](Tensor tokens) {
-      const auto scores = softmax(in_float32(gate(tokens)), -1);
-      return experts(tokens, normalised(choose(scores, cfg.experts_per_token)));
-    });
+    return over_tokens(x, cfg.hidden_size, [&](Tensor tokens) { return experts(tokens, normalised(choose_by_softmax(gate(tokens), cfg.experts_per_token))); });
   }
 };
 

@@ -20,6 +20,7 @@ std::vector<EpCapabilities> builtin_eps() {
        .supports_fast_gelu = true,
        .supports_skip_broadcast = true,
        .supports_skip_rms_norm_bias = true,
+       .fused_moe_dtypes = {float32, float16},
        .default_int4_accuracy_level = 4,
        .genai_provider = "",
        .supports_past_present_share_buffer = true},
@@ -36,6 +37,8 @@ std::vector<EpCapabilities> builtin_eps() {
        .supports_fast_gelu = true,
        .supports_skip_broadcast = true,
        .supports_skip_rms_norm_bias = true,
+       .fused_moe_dtypes = {float32, float16, bfloat16},
+       .fused_moe_size_multiple = 8,  // kernel: rows of 128 bits
        .provider_options = {{"enable_cuda_graph", "0"}, {"enable_skip_layer_norm_strict_mode", "1"}},
        .genai_provider = "cuda",
        .graph_capture_option = "enable_cuda_graph",

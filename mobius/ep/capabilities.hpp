@@ -69,6 +69,8 @@ struct EpCapabilities {
   DataTypeSet skip_layer_norm_dtypes = any_float;   // Skip(Simplified)LayerNormalization
   DataTypeSet fused_matmul_dtypes = any_float;      // FusedMatMul
   DataTypeSet gelu_dtypes = any_float;              // BiasGelu, FastGelu
+  DataTypeSet fused_moe_dtypes = {};                // MoE: where the experts of a model that is built become one
+  std::int64_t fused_moe_size_multiple = 1;         // MoE: of the hidden size and the experts' width
   DataTypeSet packed_multi_head_attention_dtypes = {ir::DataType::float32, ir::DataType::float16};
 
   // ── standard ops that a kernel lacks or gets wrong ──

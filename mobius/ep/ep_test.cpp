@@ -40,6 +40,8 @@ TEST(EpRegistry, RegistersOnceUnlessToldToOverwrite) {
 
 TEST(EpRegistry, FieldsMustAgree) {
   EXPECT_THAT(error_of([] { register_ep({.name = "a", .qkv_pack_dtypes = {float16}, .supports_fused_rope = false}); }), HasSubstr("qkv_pack_dtypes"));
+  EXPECT_THAT(error_of([] { register_ep({.name = "a", .supports_fused_moe = false, .fused_moe_dtypes = {float16}}); }), HasSubstr("fused_moe_dtypes"));
+  EXPECT_THAT(error_of([] { register_ep({.name = "a", .fused_moe_size_multiple = 0}); }), HasSubstr("fused_moe_size_multiple"));
   EXPECT_THAT(error_of([] { register_ep({.name = "b", .cap_kv_buffer_max_length = true}); }), HasSubstr("share_buffer"));
   const EpCapabilities contradicting{.name = "c", .provider_options = {{"capture", "1"}}, .graph_capture_option = "capture"};
   EXPECT_THAT(error_of([&] { register_ep(contradicting); }), HasSubstr("provider option capture is '1', but enable_graph_capture is false"));

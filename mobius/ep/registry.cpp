@@ -33,6 +33,8 @@ void check(const EpCapabilities& ep) {
   if (ep.name.empty()) fail(ErrorKind::invalid_argument, "An execution provider needs a name");
   if (!ep.supports_fused_rope && !ep.qkv_pack_dtypes.empty())
     fail(ErrorKind::invalid_argument, "Execution provider '{}': supports_fused_rope = false needs empty qkv_pack_dtypes", ep.name);
+  if (!ep.supports_fused_moe && !ep.fused_moe_dtypes.empty())
+    fail(ErrorKind::invalid_argument, "Execution provider '{}': supports_fused_moe = false needs empty fused_moe_dtypes", ep.name);
   if (ep.cap_kv_buffer_max_length && !ep.supports_past_present_share_buffer)
     fail(ErrorKind::invalid_argument, "Execution provider '{}': cap_kv_buffer_max_length needs supports_past_present_share_buffer", ep.name);
   const auto capture = ep.provider_options.find(ep.graph_capture_option);
@@ -41,7 +43,8 @@ void check(const EpCapabilities& ep) {
          capture->second, ep.enable_graph_capture);
   const std::pair<const char*, std::int64_t> positive[] = {{"gqa_head_size_multiple", ep.gqa_head_size_multiple},
                                                            {"gqa_rotary_head_size_multiple", ep.gqa_rotary_head_size_multiple},
-                                                           {"gqa_rotary_table_multiple", ep.gqa_rotary_table_multiple}};
+                                                           {"gqa_rotary_table_multiple", ep.gqa_rotary_table_multiple},
+                                                           {"fused_moe_size_multiple", ep.fused_moe_size_multiple}};
   for (const auto& [field, value] : positive)
     if (value <= 0) fail(ErrorKind::invalid_argument, "Execution provider '{}': {} is {}, expected 1 or more", ep.name, field, value);
   if (ep.max_opset < lowest_opset || ep.max_opset > newest_opset)

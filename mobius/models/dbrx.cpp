@@ -36,11 +36,12 @@ struct Experts : Module<Experts, Config> {
   Linear router{scope / "router" / "layer", cfg.hidden_size, cfg.num_experts};
   // Each matrix is stored with the experts' rows, one expert behind the other: [experts · width, hidden], the down projection turned.
   Scope weights = scope / "experts" / "mlp";
-  GatedExperts experts{weights, cfg.num_experts, cfg.hidden_act, turned(by_expert("w1"), name("w1")), turned(by_expert("v1"), name("v1")), by_expert("w2")};
+  GatedExperts experts{weights,          cfg.num_experts, cfg.hidden_act, {turned(by_expert("w1"), name("w1"))}, {turned(by_expert("v1"), name("v1"))},
+                       {by_expert("w2")}};
 
   Tensor forward(Tensor x) const {
     return over_tokens(x, cfg.hidden_size, [&](Tensor tokens) {
-      const auto routing = choose(softmax(in_float32(router(tokens)), -1), cfg.experts_per_token);
+      const auto routing = choose_by_softmax(router(tokens), cfg.experts_per_token);
       return experts(tokens, cfg.weight_norm ? divided(routing) : routing);
     });
   }

@@ -71,9 +71,9 @@ struct Sparse : Module<Sparse, Config> {
     return {at,
             cfg.num_experts,
             cfg.hidden_act,
-            turned_rows(gate_up, name("gate_proj"), 0, n),
-            turned_rows(gate_up, name("up_proj"), n, 2 * n),
-            turned(down, name("down_proj"))};
+            {turned_rows(gate_up, name("gate_proj"), 0, n)},
+            {turned_rows(gate_up, name("up_proj"), n, 2 * n)},
+            {turned(down, name("down_proj"))}};
   }
 };
 

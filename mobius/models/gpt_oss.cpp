@@ -31,34 +31,20 @@ struct SparseMLP : Module<SparseMLP, Config> {
   using Module::Module;
 
   Linear router{scope / "router", cfg.hidden_size, cfg.num_experts, true};
-  // Stored as they are multiplied, the columns of gate and up taking turns.
-  Scope experts = scope / "experts";
-  Parameter gate_up{experts / "gate_up_proj", {cfg.num_experts, cfg.hidden_size, 2 * cfg.expert_size}};
-  Parameter gate_up_bias{experts / "gate_up_proj_bias", {cfg.num_experts, 2 * cfg.expert_size}};
-  Parameter gate = every_other(gate_up, "gate_proj", 0), gate_bias = every_other(gate_up_bias, "gate_proj_bias", 0);
-  Parameter up = every_other(gate_up, "up_proj", 1), up_bias = every_other(gate_up_bias, "up_proj_bias", 1);
-  Parameter down{experts / "down_proj", {cfg.num_experts, cfg.expert_size, cfg.hidden_size}};
-  Parameter down_bias{experts / "down_proj_bias", {cfg.num_experts, cfg.hidden_size}};
+  GatedExperts experts = stored_experts();
 
   Tensor forward(Tensor x) const {
-    return over_tokens(x, cfg.hidden_size, [&](Tensor tokens) {
-      const Dispatch to(softened(choose(in_float32(router(tokens)), cfg.experts_per_token)), cfg.num_experts);
-      const auto in = to.group(tokens);
-      const auto h = swiglu(to.linear(in, gate, gate_bias), to.linear(in, up, up_bias));
-      return to.combine(to.choices(to.linear(h, down, down_bias)));
-    });
+    return over_tokens(x, cfg.hidden_size, [&](Tensor tokens) { return experts(tokens, choose_then_soften(router(tokens), cfg.experts_per_token)); });
   }
 
-  Tensor swiglu(Tensor gated, Tensor opened) const {
-    const auto g = minimum(gated, cfg.limit);
-    const auto u = clip(opened, -cfg.limit, cfg.limit);
-    return (u + 1) * (g * sigmoid(g * cfg.alpha));
-  }
-
-  Parameter every_other(const Parameter& both, std::string_view name, std::int64_t first) const {
-    std::vector<std::int64_t> columns(static_cast<std::size_t>(cfg.expert_size));
-    for (std::size_t i = 0; i < columns.size(); ++i) columns[i] = first + 2 * static_cast<std::int64_t>(i);
-    return {(experts / name).path(), ir::take(both.data(), static_cast<std::int64_t>(both.dims().size()) - 1, std::move(columns))};
+  // Stored as they are multiplied.
+  GatedExperts stored_experts() const {
+    const auto at = scope / "experts";
+    const auto matrix = [&](std::string_view name, std::int64_t in, std::int64_t out) {
+      return ExpertMatrix{Parameter(at / name, {cfg.num_experts, in, out}), Parameter(at / (std::string(name) + "_bias"), {cfg.num_experts, out})};
+    };
+    return GatedExperts::taking_turns(at, cfg.num_experts, SwiGLU{.alpha = cfg.alpha, .beta = 1, .limit = cfg.limit},
+                                      matrix("gate_up_proj", cfg.hidden_size, 2 * cfg.expert_size), matrix("down_proj", cfg.expert_size, cfg.hidden_size));
   }
 };
 

@@ -33,7 +33,7 @@ struct SparseMLP : Module<SparseMLP, MoeConfig> {
 
   Tensor forward(Tensor x) const {
     const auto routed = over_tokens(
-        x, cfg.hidden_size, [&](Tensor tokens) { return experts(tokens, normalised(choose(softmax(wg(in_float32(tokens)), -1), cfg.experts_per_token))); });
+        x, cfg.hidden_size, [&](Tensor tokens) { return experts(tokens, normalised(choose_by_softmax(wg(in_float32(tokens)), cfg.experts_per_token))); });
     return routed + shared_mlp(x);
   }
 };

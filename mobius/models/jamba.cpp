@@ -24,8 +24,7 @@ struct SparseMLP : Module<SparseMLP, Config> {
   GatedExperts experts{scope / "experts", cfg.expert_sizes(), cfg.hidden_act};
 
   Tensor forward(Tensor x) const {
-    return over_tokens(x, cfg.hidden_size,
-                       [&](Tensor tokens) { return experts(tokens, choose(softmax(in_float32(router(tokens)), -1), cfg.experts_per_token)); });
+    return over_tokens(x, cfg.hidden_size, [&](Tensor tokens) { return experts(tokens, choose_by_softmax(router(tokens), cfg.experts_per_token)); });
   }
 };
 

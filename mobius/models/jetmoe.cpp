@@ -21,7 +21,7 @@ struct Attention : Module<Attention, MoeConfig> {
 
   Tensor forward(Tensor x, Decode& at) const {
     const auto tokens = reshape(x, {-1, cfg.hidden_size});
-    const Dispatch to(softened(choose(in_float32(router(tokens)), cfg.experts_per_token)), cfg.num_experts);
+    const Dispatch to(choose_then_soften(router(tokens), cfg.experts_per_token), cfg.num_experts);
     const auto queries = by_key_head(to.choices(to.linear(to.group(tokens), input)), x);
 
     const auto q = at.rope(queries, cfg.num_attention_heads, cfg.rope);
@@ -60,7 +60,7 @@ struct SparseMLP : Module<SparseMLP, MoeConfig> {
 
   Tensor forward(Tensor x) const {
     const auto routed =
-        over_tokens(x, cfg.hidden_size, [&](Tensor tokens) { return experts(tokens, softened(choose(in_float32(router(tokens)), cfg.experts_per_token))); });
+        over_tokens(x, cfg.hidden_size, [&](Tensor tokens) { return experts(tokens, choose_then_soften(router(tokens), cfg.experts_per_token)); });
     return routed + bias;
   }
 };
