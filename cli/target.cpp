@@ -29,7 +29,7 @@ std::string chosen_ep(const TargetFlags& flags) {
   if (!flags.ep_file.empty()) {
     Json json;
     try {
-      json = Json::parse(read_text_file(flags.ep_file));
+      json = Json::parse(read_text_file(flags.ep_file), Json::RepeatedKeys::refused);
     } catch (const Error& e) {
       throw e.kind() == ErrorKind::corrupt_file ? e.within(flags.ep_file) : e;
     }
@@ -73,7 +73,11 @@ bool is_trace(const fs::path& path) {
 }  // namespace
 
 void check_trace_file(const TargetFlags& flags) {
-  if (!flags.trace_json.empty() && fs::exists(flags.trace_json) && !is_trace(flags.trace_json))
+  if (flags.trace_json.empty()) return;
+  const bool is_there = fs::exists(flags.trace_json);
+  if (flags.trace_json == "-" || (is_there && !fs::is_regular_file(flags.trace_json)))
+    fail(ErrorKind::invalid_argument, "--trace-json: {} is no file; name one: standard output has the result of the command", flags.trace_json);
+  if (is_there && !is_trace(flags.trace_json))
     fail(ErrorKind::invalid_argument, "--trace-json: {} exists and is no trace, so it is not replaced", flags.trace_json);
 }
 

@@ -104,11 +104,11 @@ void write(Model& m, const std::string& path, std::optional<bool> external, bool
 }
 
 // The weights that have to be found in a checkpoint, by the names that they may have there.
-std::vector<std::pair<std::vector<std::string>, ir::Dims>> parameters(Model& m) {
+std::vector<std::tuple<std::vector<std::string>, ir::Dims, ir::DataType>> parameters(Model& m) {
   const InUse mine(m);
-  std::vector<std::pair<std::vector<std::string>, ir::Dims>> out;
+  std::vector<std::tuple<std::vector<std::string>, ir::Dims, ir::DataType>> out;
   for (const auto* p : weights::placeholders(m.model))
-    if (!p->is_bound()) out.emplace_back(p->names(), p->dims());
+    if (!p->is_bound()) out.emplace_back(p->names(), p->dims(), p->dtype());
   return out;
 }
 

@@ -286,6 +286,8 @@ def test_an_ep_of_ones_own(mobius, small, tmp_path):
     ('{"name": "x", "gqa_dtype": []}', "unknown field 'gqa_dtype'; known are name, description, dtypes"), ('{"name": "x", "dtypes": ["f33"]}', "dtypes[0] is 'f33'"),
     ('{"name": "x", "max_opset": true}', "max_opset is boolean, expected a whole number"), ('{"name": "cuda"}', "'cuda' is already registered; give yours another name"),
     ('{"name": "x", "supports_fused_rope": false, "qkv_pack_dtypes": ["f16"]}', "needs empty qkv_pack_dtypes"),
+    ('{"name": "x", "max_opset": 21, "max_opset": 24}', "the key 'max_opset' is given twice"), ('{"name": "x"}\0{"name": "y"}', "at byte 13: found a NUL"),
+    ('{"name": "x\0y"}', "at byte"),
 ])
 def test_files_that_describe_no_ep(mobius, small, tmp_path, text, expected):
     (tmp_path / "my.json").write_text(text)
@@ -383,6 +385,15 @@ def test_a_trace_replaces_only_a_trace(mobius, small, tmp_path):
         assert mobius("optimize", model, tmp_path / "out.onnx", "--ep", "cpu", "--force", "--trace-json", tmp_path / "t.json").returncode == 0
     done = mobius("build", LLAMA, "--dry-run", "--trace-json", model)
     assert done.returncode == 1 and model.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdout", "pipe", "."])
+def test_a_trace_goes_to_a_file(mobius, small, tmp_path, name):
+    os.mkfifo(tmp_path / "pipe")
+    path = name if name in ("-", "/dev/stdout") else tmp_path / name
+    done = mobius("optimize", small[0], tmp_path / "out.onnx", "--ep", "cpu", "--trace-json", path, cwd=tmp_path, timeout=20)
+    assert done.returncode == 1 and f"--trace-json: {path} is no file; name one" in done.stderr
+    assert not done.stdout and not (tmp_path / "out.onnx").exists() and not (tmp_path / "-").exists()
 
 
 def test_a_pipe_is_not_replaced_by_a_file(mobius, small, tmp_path):

@@ -187,6 +187,18 @@ def test_steps_can_be_skipped(model):
     assert "com.microsoft::GroupQueryAttention" not in model.op_counts()
 
 
+def test_names_and_types_are_checked_before_anything_is_done(model):
+    before = model.to_bytes()
+    with pytest.raises(ValueError, match="skip is 'GQAfusion', expected one of ConstantsToInitializers, .*, GQAFusion, "):
+        mobius.optimize_model(model, ep="cpu", skip=["GQAFusion", "GQAfusion"])
+    with pytest.raises(ValueError, match="skip is 'GQAFusion', expected a list of names"):
+        mobius.optimize_model(model, ep="cpu", skip="GQAFusion")
+    for dtype in ("int32", mobius.DataType.STRING, np.float64, mobius.DataType.UNDEFINED):
+        with pytest.raises(ValueError, match="expected FLOAT, FLOAT16 or BFLOAT16"):
+            mobius.optimize_model(model, ep="cpu", dtype=dtype)
+    assert model.to_bytes() == before
+
+
 # ── weights later ──
 
 
@@ -202,6 +214,9 @@ def test_a_model_without_weights_takes_them_later():
         mobius.apply_weights(model, {"model.phase": np.zeros(1)})
     with pytest.raises(ValueError, match=r"model.norm.weight is \[3\], expected \[64\]"):
         mobius.apply_weights(model, {"model.norm.weight": np.zeros(3)})
+    for dtype in (np.int64, np.bool_, np.complex64):
+        with pytest.raises(ValueError, match="model.norm.weight is [A-Z0-9]+, expected FLOAT, FLOAT16, BFLOAT16 or DOUBLE"):
+            mobius.apply_weights(model, {"model.norm.weight": np.zeros(64, dtype)})
     mobius.apply_weights(model, weights)
     assert np.array_equal(run_logits(model.to_bytes(), IDS), run_logits(want.to_bytes(), IDS))
 

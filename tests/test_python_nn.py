@@ -260,6 +260,14 @@ def test_tied_weights_are_one_parameter():
     assert module.lm_head.weight.names == ["model.embed_tokens.weight", "lm_head.weight"]
 
 
+def test_what_is_no_module_is_told():
+    config = mobius.ArchitectureConfig.from_pretrained(LLAMA)
+    with pytest.raises(TypeError, match=r"module is the class CausalLMModel, expected one of its kind: CausalLMModel\(config\)"):
+        mobius.build_from_module(mobius.models.CausalLMModel, config)
+    with pytest.raises(TypeError, match="module is a str, expected a mobius.nn.Module or a function"):
+        mobius.build_from_module("llama", config)
+
+
 def test_mistakes_in_modules_are_told():
     class Forgetful(nn.Module):
         def __init__(self):

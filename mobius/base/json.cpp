@@ -62,6 +62,8 @@ Scan scan(std::string_view text) {
       ++strings;
       continue;
     }
+    // The parser takes it for the end of the text.
+    if (c == '\0') fail(ErrorKind::corrupt_file, "JSON: at byte {}: found a NUL", i);
     if (c == '[' || c == '{') {
       if (++depth > max_depth) fail(ErrorKind::corrupt_file, "JSON: nested deeper than {} at byte {}", max_depth, i);
     } else if ((c == ']' || c == '}') && depth > 0) {
@@ -89,14 +91,15 @@ std::optional<double> tagged_float(const Json::Object& object) {
   return std::nullopt;
 }
 
-// As in Python: a repeated key keeps its first place and takes its last value.
-void merge_repeated_keys(Json::Object& object) {
+// As in Python: a repeated key keeps its first place and takes its last value. Unless that is refused.
+void merge_repeated_keys(Json::Object& object, Json::RepeatedKeys keys) {
   std::unordered_map<std::string_view, std::size_t> places;
   places.reserve(object.size());
   std::vector<std::size_t> repeated;
   for (std::size_t i = 0; i < object.size(); ++i) {
     const auto [it, added] = places.emplace(object[i].first, i);
     if (added) continue;
+    if (keys == Json::RepeatedKeys::refused) fail(ErrorKind::corrupt_file, "JSON: the key '{}' is given twice", object[i].first);
     object[it->second].second = std::move(object[i].second);
     repeated.push_back(i);
   }
@@ -121,7 +124,7 @@ std::string_view reason_of(std::string_view message) {
 // Receives the parser's events and builds the value; open arrays and objects wait on a stack.
 class Builder {
  public:
-  explicit Builder(const Scan& scan) : scan_(scan) {}
+  Builder(const Scan& scan, Json::RepeatedKeys keys) : scan_(scan), keys_(keys) {}
 
   Json result() { return std::move(root_); }
 
@@ -147,7 +150,7 @@ class Builder {
     Json::Object object = std::move(open_.back().object);
     open_.pop_back();
     if (const auto number = tagged_float(object)) return add(Json(*number));
-    merge_repeated_keys(object);
+    merge_repeated_keys(object, keys_);
     return add(Json(std::move(object)));
   }
   bool end_array() {
@@ -187,6 +190,7 @@ class Builder {
   }
 
   const Scan& scan_;
+  Json::RepeatedKeys keys_;
   std::size_t strings_ = 0;
   std::size_t words_ = 0;
   std::vector<Open> open_;
@@ -303,10 +307,10 @@ Json::Json(std::uint64_t v) {
   else value_ = static_cast<double>(v);
 }
 
-Json Json::parse(std::string_view text) {
+Json Json::parse(std::string_view text, RepeatedKeys keys) {
   const Scan found = scan(text);
   const std::string_view input = found.rewritten ? std::string_view(*found.rewritten) : text;
-  Builder builder(found);
+  Builder builder(found, keys);
   nlohmann::json::sax_parse(input.begin(), input.end(), &builder);
   return builder.result();
 }

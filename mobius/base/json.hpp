@@ -5,7 +5,8 @@
 //   if (const Json* s = config.find("sliding_window"); s && !s->is_null()) ...
 //
 // Numbers: integers that fit int64 stay exact; everything else is double. Python's NaN and Infinity are accepted, also as
-// Hugging Face writes them: {"__float__": "Infinity"}. A repeated key keeps its first place and takes its last value.
+// Hugging Face writes them: {"__float__": "Infinity"}. A repeated key keeps its first place and takes its last value, as in Python; files of
+// our own may not have any: Json::parse(text, Json::RepeatedKeys::refused).
 #pragma once
 #include <cstdint>
 #include <string>
@@ -34,8 +35,9 @@ class Json {
   Json(Array v) : value_(std::move(v)) {}
   Json(Object v) : value_(std::move(v)) {}
 
-  // Errors: corrupt_file with the byte offset and what was expected; nesting deeper than 512 is refused.
-  static Json parse(std::string_view text);
+  enum class RepeatedKeys { last_counts, refused };
+  // Errors: corrupt_file with the byte offset and what was expected, or the repeated key; nesting deeper than 512 is refused.
+  static Json parse(std::string_view text, RepeatedKeys keys = RepeatedKeys::last_counts);
 
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
   bool is_bool() const { return std::holds_alternative<bool>(value_); }

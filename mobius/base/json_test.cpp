@@ -61,6 +61,28 @@ TEST(Json, AcceptsPythonsNumbers) {
   for (const char* text : {"NaNs", "1NaN", "- Infinity", "\"a\"NaN", "Infinit", "[Infinity Infinity]", "-NaN"}) EXPECT_NE(error_of(text), "no error") << text;
 }
 
+TEST(Json, RepeatedKeysCanBeRefused) {
+  const auto strict = [](std::string_view text) { return Json::parse(text, Json::RepeatedKeys::refused); };
+  EXPECT_EQ(strict(R"({"a": 1, "b": {"a": 2}})").at("b").at("a").as_int(), 2);
+  for (const auto* text : {R"({"a": 1, "b": 2, "a": 3})", R"([{"b": {"a": 1, "\u0061": 1}}])"}) {
+    try {
+      strict(text);
+      FAIL() << text;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind(), ErrorKind::corrupt_file);
+      EXPECT_STREQ(e.what(), "JSON: the key 'a' is given twice");
+    }
+  }
+}
+
+TEST(Json, ANulEndsNoText) {
+  using namespace std::string_view_literals;
+  EXPECT_EQ(error_of("{\"a\": 1}\0{\"a\": 2}"sv), "JSON: at byte 8: found a NUL");
+  EXPECT_EQ(error_of("\0"sv), "JSON: at byte 0: found a NUL");
+  EXPECT_NE(error_of("\"a\0b\""sv), "no error");
+  EXPECT_EQ(Json::parse(R"("a\u0000b")").as_string(), "a\0b"sv);
+}
+
 TEST(Json, RepeatedKeysKeepTheLastValue) {
   const Json v = Json::parse(R"({"a": 1, "b": 2, "a": 3, "a": 4})");
   ASSERT_EQ(v.as_object().size(), 2u);

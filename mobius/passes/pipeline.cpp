@@ -271,7 +271,22 @@ std::vector<std::string> optimization_steps() {
   return names;
 }
 
+namespace {
+
+void check_names(const OptimizeOptions& options) {
+  const auto known = optimization_steps();
+  const auto check = [&](std::string_view option, const std::string& name) {
+    if (std::ranges::find(known, name) == known.end())
+      fail(ErrorKind::invalid_argument, "{} is '{}', expected one of {}", option, name, fmt::join(known, ", "));
+  };
+  for (const auto& name : options.skip) check("skip", name);
+  if (!options.print_after.empty()) check("print_after", options.print_after);
+}
+
+}  // namespace
+
 OptimizeReport optimize_model(ir::Model& model, const OptimizeOptions& options) {
+  check_names(options);
   const auto& ep = ep_registry().require(options.ep);
   const Target target{ep, options.dtype.value_or(dtype_of(model)), options.model_role, target_opset(model, ep, options), options.padding};
   return Pipeline(model, target, options).run();

@@ -92,6 +92,10 @@ def build_from_module(module: Module | Callable, config: ArchitectureConfig, tas
     """
     from mobius.tasks import CausalLMTask, named_forward
 
+    if isinstance(module, type):
+        raise TypeError(f"module is the class {module.__name__}, expected one of its kind: {module.__name__}(config)")
+    if not callable(module):
+        raise TypeError(f"module is a {type(module).__name__}, expected a mobius.nn.Module or a function of (op, input_ids, at)")
     _refuse(fp8_kv_cache=fp8_kv_cache, kv_cache_scales=kv_cache_scales, prune_lm_head=prune_lm_head)
     capabilities = get_ep(execution_provider)
     name = _name_of(task) or CausalLMTask.name
@@ -138,7 +142,7 @@ def _apply(package: ModelPackage, arrays: Mapping[str, Any], ignore_extra: list[
 
     from mobius._errors import InvalidArgumentError
 
-    wanted = [names for model in package.values() for names, _ in model._native.parameters()]
+    wanted = [names for model in package.values() for names, *_ in model._native.parameters()]
     known = {name for names in wanted for name in names}
     missing = [names[0] for names in wanted if not any(name in arrays for name in names)]
     extra = [name for name in arrays if name not in known and not any(fnmatchcase(name, glob) for glob in ignore_extra)]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mobius import _log, _native  # noqa: F401
-from mobius._dtypes import DTypeLike, optional_dtype
+from mobius._dtypes import DataType, DTypeLike, optional_dtype
 from mobius._errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def optimize_model(model: Model | onnx_ir.Model | onnx.ModelProto, ep: str = "de
 
     `dtype`: what the model computes in; None: the type of its own float inputs and weights. `trace`: tells each stage and rule to the logger
     mobius._optimizations. `skip`: passes and rule groups to leave out. Returns the report: what each step did.
-    ValueError: an unknown execution provider, with the known ones. NotImplementedError: the execution provider can't run an operator.
+    ValueError: an unknown execution provider, or name in `skip`, with the known ones; a dtype that is not FLOAT, FLOAT16 or BFLOAT16. NotImplementedError: the execution provider can't run an operator.
     """
     if fp8_kv_cache or kv_cache_scales is not None:
         from mobius._errors import UnsupportedError
@@ -244,8 +244,13 @@ def optimize_model(model: Model | onnx_ir.Model | onnx.ModelProto, ep: str = "de
     from mobius._ep import get_ep
 
     get_ep(ep)
+    if isinstance(skip, str):
+        raise InvalidArgumentError(f"skip is {skip!r}, expected a list of names")
+    chosen = optional_dtype(dtype)
+    if chosen not in (None, *_COMPUTED_IN):
+        raise InvalidArgumentError(f"dtype is {chosen}, expected {_names(_COMPUTED_IN)}")
     own = Model.of(model)
-    report = json.loads(own._native.optimize(ep, optional_dtype(dtype), checked_role(model_role), trace, padding, opset, list(skip)))
+    report = json.loads(own._native.optimize(ep, chosen, checked_role(model_role), trace, padding, opset, list(skip)))
     own._graph = None
     if own is model:
         return report
@@ -258,22 +263,39 @@ def optimize_model(model: Model | onnx_ir.Model | onnx.ModelProto, ep: str = "de
     return report
 
 
+_COMPUTED_IN = (DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16)
+_FLOATS = (*_COMPUTED_IN, DataType.DOUBLE)
+_INTEGERS = (DataType.BOOL, *(DataType[f"{sign}INT{bits}"] for sign in ("", "U") for bits in (8, 16, 32, 64)))
+
+
+def _names(dtypes: tuple) -> str:
+    return ", ".join(map(str, dtypes[:-1])) + f" or {dtypes[-1]}"
+
+
 def apply_weights(model: Model, state_dict: Mapping[str, Any]) -> None:
     """Gives a model that was built without weights its own, by their names in the checkpoint.
 
         package = mobius.build("Qwen/Qwen2.5-0.5B", load_weights=False)
         mobius.apply_weights(package["model"], {"model.norm.weight": array, ...})
 
-    Arrays are numpy's (or what numpy takes) and are referred to, not copied. ValueError: a name that the model has no parameter for, another shape.
+    Arrays are numpy's (or what numpy takes) and are referred to, not copied. ValueError: a name that the model has no parameter for,
+    another shape, integers for a float parameter or the other way round.
     """
     from mobius._arrays import from_numpy
 
-    parameters = {name: dims for names, dims in model._native.parameters() for name in names}
+    parameters = {name: (dims, dtype) for names, dims, dtype in model._native.parameters() for name in names}
     unknown = [name for name in state_dict if name not in parameters]
     if unknown:
         raise InvalidArgumentError(f"the model has no parameter {', '.join(sorted(unknown)[:5])}" + (", ..." if len(unknown) > 5 else ""))
     arrays = {name: from_numpy(value) for name, value in state_dict.items()}
-    wrong = [f"{name} is {list(t.dims)}, expected {parameters[name]}" for name, t in arrays.items() if list(t.dims) != list(parameters[name])]
+    wrong = []
+    for name, tensor in arrays.items():
+        dims, dtype = parameters[name]
+        allowed = _FLOATS if dtype in _FLOATS else _INTEGERS
+        if list(tensor.dims) != list(dims):
+            wrong.append(f"{name} is {list(tensor.dims)}, expected {list(dims)}")
+        elif tensor.dtype not in allowed:
+            wrong.append(f"{name} is {tensor.dtype}, expected {_names(allowed)}")
     if wrong:
         raise InvalidArgumentError("; ".join(wrong))
     model._native.bind(arrays)

@@ -83,7 +83,7 @@ class ModelPackage(UserDict):
         """As mobius.apply_weights, over all models of the package."""
         from mobius._model import apply_weights
 
-        wanted = {key: {n for names, _ in model._native.parameters() for n in names} for key, model in self.items()}
+        wanted = {key: {n for names, *_ in model._native.parameters() for n in names} for key, model in self.items()}
         unknown = [name for name in state_dict if not any(name in names for names in wanted.values())]
         if unknown:
             raise NotFoundError(f"no model of the package has a parameter {', '.join(sorted(unknown)[:5])}")
