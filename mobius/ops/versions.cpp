@@ -123,9 +123,13 @@ const LaterType later_types[] = {
 
 // Operators that an opset changed, so that a node of the version before can't stay as it is. (Resize-18 and -19 have new attributes whose
 // defaults are said to keep the meaning; runtimes were not seen to agree on it.)
-constexpr NewOperator changed[] = {{"RoiAlign", 16},           {"Resize", 18},       {"Resize", 19},         {"DFT", 20}, {"GridSample", 20},
-                                   {"GroupNormalization", 21}, {"ReduceLogSum", 28}, {"ReduceLogSumExp", 28}};
-constexpr std::int64_t oldest_listed = older_form_since;  // older changes are not listed
+// (Upsample and Scatter are no more; OneHot's negative indices count from the end.)
+constexpr NewOperator changed[] = {{"Upsample", 10},     {"Resize", 11},         {"OneHot", 11}, {"Scatter", 11},    {"RoiAlign", 16},
+                                   {"Resize", 18},       {"Resize", 19},         {"DFT", 20},    {"GridSample", 20}, {"GroupNormalization", 21},
+                                   {"ReduceLogSum", 28}, {"ReduceLogSumExp", 28}};
+// Attributes that are operands since an opset; those of Split's parts and of most reductions are asked about apart.
+constexpr NewAttribute older_attributes[] = {{"Slice", "starts", 10}, {"TopK", "k", 10},         {"Pad", "pads", 11},     {"Dropout", "ratio", 12},
+                                             {"Split", "split", 13},  {"ReduceSum", "axes", 13}, {"Squeeze", "axes", 13}, {"Unsqueeze", "axes", 13}};
 // Their axes are an operand since opset 18 (those of ReduceSum since 13).
 constexpr std::string_view reductions[] = {"ReduceL1",   "ReduceL2",  "ReduceLogSum", "ReduceLogSumExp", "ReduceMax",
                                            "ReduceMean", "ReduceMin", "ReduceProd",   "ReduceSumSquare"};
@@ -144,10 +148,16 @@ std::int64_t types_since(const ir::Node& node, const ir::Value* value) {
 
 }  // namespace
 
-bool has_older_form(const ir::Node& node) {
-  if (!is_onnx(node.op)) return false;
-  if (node.op.type == "Split") return !node.input(1) && !node.attribute("num_outputs");
-  return node.attribute("axes") && std::ranges::find(reductions, node.op.type) != std::end(reductions);
+std::int64_t newer_form_since(const ir::Node& node) {
+  if (!is_onnx(node.op)) return 0;
+  const auto type = node.op.type;
+  for (const auto& older : older_attributes)
+    if (older.op == type && node.attribute(older.attribute)) return older.since;
+  if (type == "Softmax" || type == "LogSoftmax" || type == "Hardmax") return 13;
+  if (type == "Clip") return node.input(1) || node.input(2) ? 0 : 11;
+  if (type == "Dropout") return node.outputs().size() > 1 ? 12 : 0;
+  if (type == "Split") return !node.input(1) && !node.attribute("num_outputs") ? 18 : 0;
+  return node.attribute("axes") && std::ranges::find(reductions, type) != std::end(reductions) ? 18 : 0;
 }
 
 std::int64_t since(ir::OpName op) {
@@ -171,9 +181,11 @@ std::int64_t least_opset(const ir::Node& node) {
 bool differs_between(const ir::Node& node, std::int64_t a, std::int64_t b) {
   if (!is_onnx(node.op)) return false;
   const auto low = std::min(a, b), high = std::max(a, b);
-  if (low < oldest_listed) return low != high;
+  if (low < oldest_known) return low != high;
   if (low < 14 && high >= 14 && node.op.type == "BatchNormalization" && node.outputs().size() > 1) return true;  // it was training
-  if (low < newer_form_since && high >= newer_form_since && has_older_form(node)) return true;
+  // How it pads by itself was said otherwise.
+  if (low < 11 && high >= 11 && node.op.type == "ConvTranspose" && (node.attribute("auto_pad") || node.attribute("output_shape"))) return true;
+  if (const auto since = newer_form_since(node); low < since && since <= high) return true;
   return std::ranges::any_of(changed, [&](const auto& c) { return c.op == node.op.type && low < c.since && c.since <= high; });
 }
 

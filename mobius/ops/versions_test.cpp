@@ -39,20 +39,32 @@ TEST(Versions, NodesThatAnOpsetChanged) {
   EXPECT_TRUE(differs_between(*sample, 19, 24));
   EXPECT_FALSE(differs_between(*sample, 20, 24));
   EXPECT_FALSE(differs_between(*neg, 13, 24));
-  EXPECT_TRUE(differs_between(*neg, 12, 24)) << "what was changed up to opset 13 is not known here";
-  EXPECT_FALSE(differs_between(*neg, 12, 12));
+  EXPECT_FALSE(differs_between(*neg, 9, 24));
+  EXPECT_TRUE(differs_between(*neg, 8, 24)) << "what was changed up to opset 9 is not known here";
+  EXPECT_FALSE(differs_between(*neg, 8, 8));
 }
 
 TEST(Versions, NodesInAnOlderForm) {
   auto model = ir::model_from_text(R"(<ir_version: 8, opset_import: ["" : 17]> g (float[2,4] x, int64[1] axes) => (y) {
     a = ReduceMean<axes = [-1]>(x)  b = ReduceMean(x)  c, d = Split<axis = 1>(x)  e, f = Split<axis = 1, num_outputs = 2>(x)  y = ReduceSum(x, axes) })");
-  std::vector<bool> older;
+  std::vector<std::int64_t> since;
   for (const auto* n : model.graph->nodes()) {
-    older.push_back(has_older_form(*n));
-    EXPECT_EQ(differs_between(*n, 17, 18), older.back()) << n->op.type;
+    since.push_back(newer_form_since(*n));
+    EXPECT_EQ(differs_between(*n, 17, 18), since.back() == 18) << n->op.type;
     EXPECT_FALSE(differs_between(*n, 18, 24)) << n->op.type;
   }
-  EXPECT_EQ(older, (std::vector{true, false, true, false, false}));
+  EXPECT_EQ(since, (std::vector<std::int64_t>{18, 0, 18, 0, 0}));
+}
+
+TEST(Versions, NodesInTheFormsOfOpset9) {
+  auto model = ir::model_from_text(R"(<ir_version: 4, opset_import: ["" : 9]> g (float[2,4] x, int64[1] k) => (y) {
+    a = Slice<starts = [0], ends = [1]>(x)  b, bi = TopK<k = 2>(x)  c = Clip(x)  d = Pad<pads = [0, 0, 0, 1]>(x)  e = Dropout<ratio = 0.5>(x)
+    f, g = Split<split = [1, 3], axis = 1>(x)  h = ReduceSum<axes = [0]>(x)  i = Squeeze<axes = [0]>(h)  j = Unsqueeze<axes = [0]>(x)  l = Softmax(x)
+    m = Upsample(x)  n = Squeeze(x)  o = ReduceMax<axes = [0]>(x)  p = Dropout(x)  q, mask = Dropout(x)  y = Neg(x) })");
+  std::vector<std::int64_t> since;
+  for (const auto* n : model.graph->nodes()) since.push_back(newer_form_since(*n));
+  EXPECT_EQ(since, (std::vector<std::int64_t>{10, 10, 11, 11, 12, 13, 13, 13, 13, 13, 0, 0, 18, 0, 12, 0}));
+  for (const auto* n : model.graph->nodes()) EXPECT_EQ(differs_between(*n, 9, 24), newer_form_since(*n) > 0 || n->is("Upsample")) << n->op.type;
 }
 
 TEST(Versions, IrVersions) {

@@ -3,6 +3,7 @@
 
 #include "mobius/base/error.hpp"
 #include "mobius/ops/versions.hpp"
+#include "mobius/passes/older_forms.hpp"
 #include "mobius/passes/passes.hpp"
 #include "mobius/passes/walk.hpp"
 #include "mobius/rewrite/body.hpp"
@@ -31,17 +32,6 @@ std::int64_t least_ir(const ir::Model& model) {
   return least;
 }
 
-void write_newer_form(ir::Node& n, ir::Graph& graph) {
-  if (n.is("Split")) {
-    n.attributes["num_outputs"] = static_cast<std::int64_t>(n.outputs().size());
-    return;
-  }
-  const auto axes = *n.ints_attribute("axes");
-  n.attributes.erase("axes");
-  const auto name = graph.unique_name(rewrite::scope_of_call(n) + "/axes");
-  n.set_input(1, graph.add_initializer(name, ir::make_tensor({static_cast<std::int64_t>(axes.size())}, axes)));
-}
-
 }  // namespace
 
 std::optional<std::string> why_not_raised(const ir::Model& model, std::int64_t opset) {
@@ -49,9 +39,13 @@ std::optional<std::string> why_not_raised(const ir::Model& model, std::int64_t o
   std::optional<std::string> why;
   for_each_node(*model.graph, [&](const ir::Node& n) {
     if (why || opset <= own || !ops::differs_between(n, own, opset)) return;
-    // An older form is written anew; nothing else about such a node has changed.
-    if (ops::has_older_form(n) && !ops::differs_between(n, ops::newer_form_since, opset) && own >= ops::older_form_since) return;
-    why = fmt::format("{}: {} of opset {} can't be raised to opset {}", rewrite::scope_of_call(n), ir::to_string(n.op), own, opset);
+    // An older form is written anew; nothing else about such a node may have changed.
+    const auto since = ops::newer_form_since(n);
+    const bool is_older = own >= ops::oldest_known && own < since && since <= opset && !ops::differs_between(n, since, opset);
+    const auto reason = is_older ? why_no_newer_form(n) : std::nullopt;
+    if (is_older && !reason) return;
+    why = fmt::format("{}: {} of opset {} can't be raised to opset {}{}{}", rewrite::scope_of_call(n), ir::to_string(n.op), own, opset, reason ? ": " : "",
+                      reason.value_or(""));
   });
   return why;
 }
@@ -60,12 +54,7 @@ std::size_t raise_opset(ir::Model& model, std::int64_t opset, std::int64_t max_i
   const auto own = opset_of(model);
   if (opset <= own) return 0;
   if (const auto why = why_not_raised(model, opset)) fail(ErrorKind::unsupported, "{}", *why);
-  std::size_t rewritten = 0;
-  for_each_node(*model.graph, [&](ir::Node& n) {
-    if (!ops::has_older_form(n) || own >= ops::newer_form_since || opset < ops::newer_form_since) return;
-    write_newer_form(n, *model.graph);
-    ++rewritten;
-  });
+  const auto rewritten = write_newer_forms(model, own, opset);
   model.opset_imports[""] = opset;
   model.ir_version = std::max(model.ir_version, std::min(max_ir, ops::ir_version_of(opset)));
   return rewritten;
