@@ -3,7 +3,12 @@
 //
 //   7B            y = x + Attention(LN(x)) + MLP(LN(x))
 //   40B, 180B     y = x + Attention(LN₁(x)) + MLP(LN₂(x))
-//   RW            h = x + Attention(LN₁(x));   y = h + MLP(LN₂(h));   score = (q · k − slope · distance) / √d
+//   RW            h = x + Attention(LN₁(x));   y = h + MLP(LN₂(h));   score = (q · k − 2 · slope · distance) / √d
+//
+// The 2 is that of transformers' eager attention (modeling_falcon.py): the model puts slope · position / √d into the mask, and FalconAttention adds
+// it to the scores itself before it adds that mask. With attn_implementation "sdpa", which it takes where none is asked for, the mask alone is
+// added: 1 in place of 2. The reference outputs of the case falcon_alibi are met with 2. Slopes and their products with positions are bfloat16 in
+// both.
 #include <cmath>
 #include <limits>
 
@@ -67,7 +72,7 @@ double rounded(double x) { return bfloat16_to_float(float_to_bfloat16(static_cas
 // What a key at each position adds to the scores of each head, [positions, heads]. Slopes, positions and their products are rounded to bfloat16,
 // as in training.
 //
-// Twice, since the original's reference does: it puts ALiBi into the mask, and adds it to the scores once more.
+// Twice, as in eager attention: see above.
 ir::TensorPtr alibi_table(const Config& cfg) {
   const auto slopes = alibi_slopes(cfg.num_attention_heads);
   const auto scale = 2 / std::sqrt(static_cast<double>(cfg.head_dim));
