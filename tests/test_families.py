@@ -11,7 +11,7 @@ import onnx
 import pytest
 from conftest import ROOT, TESTDATA, run_mobius
 from golden_check import Case, OnnxRuntime, load
-from test_ep_numbers import F16_EPS, F32_EPS, assert_within, errors, runs_of
+from test_ep_numbers import F16_EPS, F16_ERROR, F32_EPS, assert_within, errors, runs_of
 
 # Packages whose rows may be padded on either side.
 PORTABLE = {"default": (), "onnx-standard": (), "cpu with any padding": ("--padding", "any")}
@@ -124,6 +124,17 @@ def read_table() -> dict[str, list[str]]:
         elif line and not line.startswith("#"):
             found[line] = []
     return found
+
+
+# The kernel of experts takes routers in the model's own type.
+WITH_EXPERTS = [name for name, rows in read_table().items() if name in FOLDERS and any(" MoE " in row for row in rows)]
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in WITH_EXPERTS])
+def test_experts_match_reference_in_f16(name, built):
+    case, package = Case(FOLDERS[name]), built(FOLDERS[name], "--ep", "cuda", "--dtype", "f16")
+    assert any(node.op_type == "MoE" for node in onnx.load(package / "model.onnx", load_external_data=False).graph.node)
+    assert_within(errors(case, package), F16_ERROR)
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in FOLDERS])

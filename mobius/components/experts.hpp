@@ -1,7 +1,7 @@
 // Mixtures of experts (arXiv 1701.06538): a router chooses k experts for each token, and the token's result is the weighted sum of theirs.
 //
 //   const auto tokens = reshape(x, {-1, hidden});                          // [tokens, hidden]
-//   auto routing = choose(softmax(in_float32(gate(tokens)), -1), 8);       // experts and their weights, [tokens, 8]
+//   auto routing = choose_by_softmax(gate(tokens), 8);                     // experts and their weights, [tokens, 8]
 //   return reshape(experts(tokens, normalised(routing)), shape(x));
 //
 // A router is a few of the functions below, one after the other. Scores are float32 whatever the model computes in.

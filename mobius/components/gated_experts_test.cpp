@@ -29,21 +29,19 @@ Array numbers(ir::Dims dims, double step) {
   return {DataType::float32, std::move(dims), std::move(values)};
 }
 
-Parameter parameter(std::string name, ir::Dims dims, double step) {
-  const auto drawn = numbers(dims, step).values;
-  const std::vector<float> values(drawn.begin(), drawn.end());
-  return {std::move(name), ir::make_tensor(std::move(dims), std::span<const float>(values))};
+Parameter parameter(std::string name, ir::Dims dims, double step, DataType dtype = DataType::float32) {
+  return {std::move(name), ir::make_tensor_of(dtype, dims, numbers(dims, step).values)};
 }
 
 const Scope at = Scope(DataType::float32) / "experts";
 
-GatedExperts gated_by(Gating gating) {
+GatedExperts gated_by(Gating gating, DataType dtype = DataType::float32) {
   return {at,
           experts,
           std::move(gating),
-          {parameter("gate", {experts, hidden, width}, 0.37)},
-          {parameter("up", {experts, hidden, width}, 0.71)},
-          {parameter("down", {experts, width, hidden}, 0.53)}};
+          {parameter("gate", {experts, hidden, width}, 0.37, dtype)},
+          {parameter("up", {experts, hidden, width}, 0.71, dtype)},
+          {parameter("down", {experts, width, hidden}, 0.53, dtype)}};
 }
 GatedExperts swiglu() { return gated_by(std::string("silu")); }
 
@@ -60,12 +58,13 @@ struct Result {
   std::vector<double> values;
 };
 
-Result run(const EpCapabilities& ep, const GatedExperts& mixture, const Router& route, const Array& logits) {
-  const auto context = build_context(ep);
+Result run(const EpCapabilities& ep, const GatedExperts& mixture, const Router& route, const Array& logits, DataType dtype = DataType::float32) {
+  const auto context = build_context(ep, dtype);
   ir::Model model;
-  nn::Builder b(*model.graph, DataType::float32);
+  nn::Builder b(*model.graph, dtype);
   const auto l = b.input("logits", DataType::float32, {"tokens", experts});
-  b.output("y", mixture(b.input("x", DataType::float32, {"tokens", hidden}), route(l)));
+  const auto x = b.input("x", DataType::float32, {"tokens", hidden});
+  b.output("y", mixture(dtype == DataType::float32 ? x : cast(x, dtype), route(l)));
   bool is_fused = false;
   for (const auto* n : model.graph->nodes()) is_fused |= n->is("MoE", ops::microsoft);
   return {is_fused, ops::interpret(*model.graph, {{"x", numbers({tokens, hidden}, 0.29)}, {"logits", logits}}).at("y").values};
@@ -128,6 +127,12 @@ TEST(FusedExperts, WeightsOfZero) {
       with_kernel(), swiglu(), [](Tensor l) { return scaled(choose(sigmoid(l), chosen), 0); }, numbers({tokens, experts}, 0.83));
   EXPECT_TRUE(nothing.is_fused);
   EXPECT_THAT(nothing.values, Each(0));
+  const EpCapabilities narrow{.name = "narrow", .fused_moe_dtypes = {DataType::float16}};
+  const auto nothing_in_f16 = run(
+      narrow, gated_by(std::string("silu"), DataType::float16), [](Tensor l) { return scaled(choose(sigmoid(l), chosen), 0); },
+      numbers({tokens, experts}, 0.83), DataType::float16);
+  EXPECT_TRUE(nothing_in_f16.is_fused);
+  EXPECT_THAT(nothing_in_f16.values, Each(0));
   // Sigmoids so small that they are nothing beside the best one.
   auto far = numbers({tokens, experts}, 0.83);
   for (std::size_t i = 0; i < far.values.size(); ++i) far.values[i] = i % experts == 2 ? 1 : -300;
