@@ -22,15 +22,7 @@ inline AttentionSpec attention_spec(const GemmaConfig& cfg, std::int64_t layer) 
   return spec;
 }
 
-struct GemmaAttention : AttentionProjections<GemmaAttention, GemmaConfig> {
-  using AttentionProjections::AttentionProjections;
-
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto q = at.rope(q_proj(x), cfg.num_attention_heads, cfg.rope_of(layer));
-    const auto k = at.rope(k_proj(x), cfg.num_key_value_heads, cfg.rope_of(layer));
-    return o_proj(at.attend(q, k, v_proj(x), attention_spec(cfg, layer)));
-  }
-};
+using GemmaAttention = RotaryAttention<GemmaConfig>;
 
 // h = x + norm(Attention(norm(x)));   y = h + norm(MLP(norm(h)))
 template <class Attention, class MLP, class Config>

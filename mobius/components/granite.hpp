@@ -20,17 +20,13 @@ inline void read_granite(GraniteConfig& c, const ConfigReader& r) {
   c.logits_scaling = r.positive("logits_scaling", 1);
 }
 
-struct GraniteAttention : AttentionProjections<GraniteAttention, GraniteConfig> {
-  using AttentionProjections::AttentionProjections;
+inline AttentionSpec attention_spec(const GraniteConfig& cfg, std::int64_t layer) {
+  auto spec = attention_spec(static_cast<const DecoderConfig&>(cfg), layer);
+  spec.scale = cfg.attention_multiplier;
+  return spec;
+}
 
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto q = at.rope(q_proj(x), cfg.num_attention_heads, cfg.rope);
-    const auto k = at.rope(k_proj(x), cfg.num_key_value_heads, cfg.rope);
-    auto spec = attention_spec(cfg, layer);
-    spec.scale = cfg.attention_multiplier;
-    return o_proj(at.attend(q, k, v_proj(x), spec));
-  }
-};
+using GraniteAttention = RotaryAttention<GraniteConfig>;
 
 template <class Layer, class Config = GraniteConfig>
 struct GraniteLM : Module<GraniteLM<Layer, Config>, Config> {

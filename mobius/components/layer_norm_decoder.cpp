@@ -64,21 +64,21 @@ Projections<Conv1D> joined_conv1d(const Scope& at, const DecoderConfig& cfg) {
   return {joined.part("q", 0, cfg.q_size()), joined.part("k", cfg.q_size(), keys), joined.part("v", keys, all)};
 }
 
+Tensor HeadLayerNormAttention::forward(Tensor x, Decode& at) const {
+  auto [q, k, v] = qkv(x);
+  if (cfg.qk_layernorm) {
+    q = per_head(q_layernorm, q, cfg.num_attention_heads);
+    k = per_head(k_layernorm, k, cfg.num_key_value_heads);
+  }
+  q = at.rope(q, cfg.num_attention_heads, cfg.rope);
+  k = at.rope(k, cfg.num_key_value_heads, cfg.rope);
+  return dense(at.attend(q, k, v, attention_spec(cfg, layer)));
+}
+
 Tensor normalise_heads(Tensor x, const Parameter& weight, double eps) {
   const auto heads = weight.dims().at(0), dim = weight.dims().at(1);
   const auto normal = nn::UnweightedLayerNorm(Scope(weight.dtype(), weight.name()), dim, eps)(reshape(x, {0, 0, heads, dim}));
   return reshape(normal * weight, {0, 0, heads * dim});
-}
-
-Embedding token_embedding(const Scope& at, const DecoderConfig& cfg, const Scope& head) {
-  std::vector<std::string> other_names;
-  if (cfg.tie_word_embeddings) other_names.push_back((head / "weight").path());
-  return {at, cfg.vocab_size, cfg.hidden_size, std::move(other_names)};
-}
-
-Linear vocabulary_head(const Scope& at, const DecoderConfig& cfg, const Embedding& embedding, bool bias) {
-  if (!cfg.tie_word_embeddings) return {at, cfg.hidden_size, cfg.vocab_size, bias};
-  return {at, embedding.weight(), bias ? std::optional(Parameter(at / "bias", {cfg.vocab_size})) : std::nullopt};
 }
 
 Tensor learned_positions(const Embedding& table, const Decode& at, std::int64_t offset) {

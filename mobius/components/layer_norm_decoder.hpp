@@ -9,7 +9,7 @@
 //     return h + mlp(post_attention_layernorm(h));
 //   }
 //
-// What differs between the families of this line, names above all, stands in their own files.
+// What differs between the families of this line, names above all, stands in their own files. At the end: what a few of them share.
 #pragma once
 #include <array>
 #include <optional>
@@ -80,20 +80,6 @@ Projections<Conv1D> joined_conv1d(const Scope& at, const DecoderConfig& cfg);
 // LayerNorm of each head of x [B, S, heads·dim] with weights of its own, [heads, dim], and no bias.
 Tensor normalise_heads(Tensor x, const Parameter& weight, double eps);
 
-// Layers 0, 1, ... below `at`: Layer(Scope, config, index).
-template <class Layer, class Config>
-std::vector<Layer> layers_of(const Scope& at, const Config& cfg) {
-  std::vector<Layer> out;
-  out.reserve(static_cast<std::size_t>(cfg.num_hidden_layers));
-  for (std::int64_t i = 0; i < cfg.num_hidden_layers; ++i) out.emplace_back(at / i, cfg, i);
-  return out;
-}
-
-// The token embedding at `at`, whose weight may be stored as the head's when they are tied.
-Embedding token_embedding(const Scope& at, const DecoderConfig& cfg, const Scope& head);
-// The vocabulary head at `at`: the embedding's weight when tied, else one of its own; with a bias of its own either way.
-Linear vocabulary_head(const Scope& at, const DecoderConfig& cfg, const Embedding& embedding, bool bias = false);
-
 // Learned positions: rows position + offset of a table of `rows` rows.
 Tensor learned_positions(const Embedding& table, const Decode& at, std::int64_t offset = 0);
 
@@ -105,5 +91,82 @@ Parameter sinusoids(const Scope& name, std::int64_t rows, std::vector<float> fre
 std::vector<double> alibi_slopes(std::int64_t heads);
 // −slope · distance, as a bias of the scores [B, heads, S, P + S].
 Tensor alibi(Decode& at, const std::vector<double>& slopes);
+
+// Attention between the projections of Phi and Persimmon (transformers modeling_phi.py, modeling_persimmon.py): each query and key head is normalised, if
+// the config says so, and rotated.
+//   struct Attention : HeadLayerNormAttention {
+//     Attention(const Scope& s, const HeadLayerNormConfig& c, std::int64_t layer) : HeadLayerNormAttention(s, c, layer, fused_qkv(s / "query_key_value", c)) {}
+//   };
+struct HeadLayerNormConfig : DecoderConfig {
+  static constexpr std::string_view final_norm = "final_layernorm";
+  bool qk_layernorm = false;
+};
+struct HeadLayerNormAttention : Module<HeadLayerNormAttention, HeadLayerNormConfig> {
+  std::int64_t layer;
+  QKV qkv;
+  HeadLayerNormAttention(Scope s, const HeadLayerNormConfig& c, std::int64_t layer_index, QKV projections)
+      : Module(std::move(s), c), layer(layer_index), qkv(std::move(projections)) {}
+
+  LayerNorm q_layernorm{scope / "q_layernorm", cfg.head_dim, cfg.rms_norm_eps};
+  LayerNorm k_layernorm{scope / "k_layernorm", cfg.head_dim, cfg.rms_norm_eps};
+  Linear dense{scope / "dense", cfg.q_size(), cfg.hidden_size, true};
+
+  Tensor forward(Tensor x, Decode& at) const;
+};
+
+// GPT-2's names (GPT-2, GPT-BigCode, GPT-Neo, GPT-J):
+//   using Layer = PreNormLayer<Attention, MLP, Config, LayerNorm, GptLayerNames>;
+struct GptLayerNames : LayerNames {
+  static constexpr std::string_view attention_norm = "ln_1", attention = "attn", mlp_norm = "ln_2";
+};
+// The MLP of GPT-BigCode, GPT-Neo and StarCoder 2.
+struct GptFeedForward : FeedForward {
+  GptFeedForward(const Scope& at, const DecoderConfig& cfg) : FeedForward(at, {"c_fc", "c_proj"}, cfg) {}
+};
+
+// What GPT-2, GPT-BigCode and GPT-Neo have below the head:  x = wte[token] + wpe[position];   LN(layers(x))
+//   GptStack<Layer, Config> body{scope, cfg};
+//   Linear lm_head = vocabulary_head(body.head, cfg, body.wte);
+//   Tensor forward(Tensor input_ids, Decode& at) const { return lm_head(body(input_ids, at)); }
+template <class Layer, class Config, class Norm = LayerNorm>
+struct GptStack {
+  Scope transformer, head;
+  Embedding wte, wpe;
+  std::vector<Layer> h;
+  Norm ln_f;
+  GptStack(const Scope& scope, const Config& cfg)
+      : transformer((scope / "transformer").or_left_out()),
+        head(scope / "lm_head"),
+        wte(token_embedding(transformer / "wte", cfg, head)),
+        wpe(transformer / "wpe", cfg.max_position_embeddings, cfg.hidden_size),
+        h(layers_of<Layer>(transformer / "h", cfg)),
+        ln_f(transformer / "ln_f", cfg.hidden_size, cfg.rms_norm_eps) {}
+
+  Tensor operator()(Tensor input_ids, Decode& at) const {
+    auto x = wte(input_ids);
+    x = x + learned_positions(wpe, at);
+    for (const auto& layer : h) x = layer(x, at);
+    return ln_f(x);
+  }
+};
+
+// Attention and MLP side by side behind one norm (GPT-J, Phi, Command R):  n = Norm(x);   y = x + Attention(n) + MLP(n)
+template <class Attention, class MLP, class Config, class Norm = LayerNorm, class Names = LayerNames>
+struct ParallelLayer : Module<ParallelLayer<Attention, MLP, Config, Norm, Names>, Config> {
+  using Base = Module<ParallelLayer, Config>;
+  using Base::cfg, Base::scope;
+  std::int64_t layer;
+  ParallelLayer(Scope s, const Config& c, std::int64_t layer_index) : Base(std::move(s), c), layer(layer_index) {}
+
+  Norm norm{scope / Names::attention_norm, cfg.hidden_size, cfg.rms_norm_eps};
+  Attention attention{scope / Names::attention, cfg, layer};
+  MLP mlp{scope / Names::mlp, cfg};
+
+  Tensor forward(Tensor x, Decode& at) const {
+    const auto n = norm(x);
+    const auto h = x + attention(n, at);
+    return h + mlp(n);
+  }
+};
 
 }  // namespace mobius

@@ -114,40 +114,13 @@ struct DenseOrSparse {
 
 // h = x + Attention(RMSNorm(x));   y = h + MLP or experts(RMSNorm(h))
 template <class Attention, class Sparse, class Config = MoeConfig>
-struct MoeLayer : Module<MoeLayer<Attention, Sparse, Config>, Config> {
-  using Base = Module<MoeLayer, Config>;
-  using Base::cfg, Base::scope;
-  std::int64_t layer;
-  MoeLayer(Scope s, const Config& c, std::int64_t layer_index) : Base(std::move(s), c), layer(layer_index) {}
+using MoeLayer = PreNormLayer<Attention, DenseOrSparse<Sparse>, Config>;
 
-  RMSNorm input_layernorm{scope / "input_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
-  Attention self_attn{scope / "self_attn", cfg, layer};
-  RMSNorm post_attention_layernorm{scope / "post_attention_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
-  DenseOrSparse<Sparse> mlp{scope / "mlp", cfg, layer};
-
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto h = x + self_attn(input_layernorm(x), at);
-    return h + mlp(post_attention_layernorm(h));
-  }
+// The same with experts in every layer, under the name that Mixtral gave them.
+struct MixtralLayerNames : LayerNames {
+  static constexpr std::string_view mlp = "block_sparse_moe";
 };
-
-// The same with experts in every layer, under the name that Mixtral gave them. `Norm` is constructed as RMSNorm is: (scope, width, epsilon).
 template <class Attention, class Sparse, class Config = MoeConfig, class Norm = RMSNorm>
-struct BlockSparseLayer : Module<BlockSparseLayer<Attention, Sparse, Config, Norm>, Config> {
-  using Base = Module<BlockSparseLayer, Config>;
-  using Base::cfg, Base::scope;
-  std::int64_t layer;
-  BlockSparseLayer(Scope s, const Config& c, std::int64_t layer_index) : Base(std::move(s), c), layer(layer_index) {}
-
-  Norm input_layernorm{scope / "input_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
-  Attention self_attn{scope / "self_attn", cfg, layer};
-  Norm post_attention_layernorm{scope / "post_attention_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
-  Sparse block_sparse_moe{scope / "block_sparse_moe", cfg};
-
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto h = x + self_attn(input_layernorm(x), at);
-    return h + block_sparse_moe(post_attention_layernorm(h));
-  }
-};
+using BlockSparseLayer = PreNormLayer<Attention, Sparse, Config, Norm, MixtralLayerNames>;
 
 }  // namespace mobius

@@ -46,22 +46,11 @@ struct MLP : Module<MLP, DecoderConfig> {
   }
 };
 
-struct Layer : Module<Layer, DecoderConfig> {
-  std::int64_t layer;
-  Layer(Scope s, const DecoderConfig& c, std::int64_t layer_index) : Module(std::move(s), c), layer(layer_index) {}
-
-  RMSNorm attention_layernorm{scope / "attention_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
-  HeadNormAttention self_attn{scope / "self_attn", cfg, layer};
-  RMSNorm feedforward_layernorm{scope / "feedforward_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
-  MLP mlp{scope / "mlp", cfg};
-
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto h = x + self_attn(attention_layernorm(x), at);
-    return h + mlp(feedforward_layernorm(h));
-  }
+struct Names : LayerNames {
+  static constexpr std::string_view attention_norm = "attention_layernorm", mlp_norm = "feedforward_layernorm";
 };
 
-using Apertus = CausalLM<Layer>;
+using Apertus = CausalLM<PreNormLayer<HeadNormAttention, MLP, DecoderConfig, RMSNorm, Names>>;
 
 // What the type's configuration uses when config.json has no rope keys; a rope_theta outside of them then counts for nothing.
 ConfigReader with_default_rope(const ConfigReader& r) {

@@ -17,25 +17,12 @@ struct Config : DecoderConfig {
   std::optional<std::int64_t> pad_token = {};  // XGLM's table holds nothing in this row
 };
 
-struct Attention : Module<Attention, Config> {
-  std::int64_t layer;
-  Attention(Scope s, const Config& c, std::int64_t layer_index) : Module(std::move(s), c), layer(layer_index) {}
-
-  QKV qkv = separate_qkv(scope, cfg);
-  Linear out_proj{scope / "out_proj", cfg.q_size(), cfg.hidden_size, true};
-
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto [q, k, v] = qkv(x);
-    return out_proj(at.attend(q, k, v, attention_spec(cfg, layer)));
-  }
-};
-
 struct Layer : Module<Layer, Config> {
   std::int64_t index;
   Layer(Scope s, const Config& c, std::int64_t i) : Module(std::move(s), c), index(i) {}
 
   LayerNorm self_attn_layer_norm{scope / "self_attn_layer_norm", cfg.hidden_size, cfg.rms_norm_eps};
-  Attention self_attn{scope / "self_attn", cfg, index};
+  UnrotatedAttention self_attn{scope / "self_attn", cfg, index, {.o = "out_proj"}};
   LayerNorm final_layer_norm{scope / "final_layer_norm", cfg.hidden_size, cfg.rms_norm_eps};
   FeedForward mlp{scope, {"fc1", "fc2"}, cfg};
 
@@ -112,7 +99,7 @@ Config xglm(const ConfigReader& r) {
 Config config(const ConfigReader& r) {
   auto c = r.model_type() == "xglm" ? xglm(r) : biogpt(r);
   c.rms_norm_eps = 1e-5;  // whatever the config says: the layers don't ask for it
-  c.qkv_bias = c.mlp_bias = true;
+  c.qkv_bias = c.o_bias = c.mlp_bias = true;
   c.scale_embedding = r.boolean("scale_embedding", true);
   return c;
 }

@@ -38,25 +38,10 @@ struct Attention : AttentionProjections<Attention, Config> {
   }
 };
 
-struct Layer : Module<Layer, Config> {
-  std::int64_t index;
-  Layer(Scope s, const Config& c, std::int64_t i) : Module(std::move(s), c), index(i) {}
-
-  Norm input_layernorm{scope / "input_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
-  Attention self_attn{scope / "self_attn", cfg, index};
-  GatedMLP mlp{scope / "mlp", cfg};
-
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto n = input_layernorm(x);
-    const auto h = x + self_attn(n, at);
-    return h + mlp(n);
-  }
-};
-
 struct Cohere : Module<Cohere, Config> {
   using Module::Module;
 
-  DecoderStack<Layer, Config, Norm> model{scope / "model", cfg, scope / "lm_head"};
+  DecoderStack<ParallelLayer<Attention, GatedMLP, Config, Norm>, Config, Norm> model{scope / "model", cfg, scope / "lm_head"};
   Linear lm_head = model.make_head();
 
   Tensor forward(Tensor input_ids, Decode& at) const { return lm_head(model(model.embed_tokens(input_ids), at)) * cfg.logit_scale; }

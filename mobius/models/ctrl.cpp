@@ -9,26 +9,13 @@
 namespace mobius::models {
 namespace ctrl {
 
-struct Attention : Module<Attention, DecoderConfig> {
-  std::int64_t layer;
-  Attention(Scope s, const DecoderConfig& c, std::int64_t layer_index) : Module(std::move(s), c), layer(layer_index) {}
-
-  QKV qkv = separate_qkv(scope, cfg, {"Wq", "Wk", "Wv"});
-  Linear dense{scope / "dense", cfg.q_size(), cfg.hidden_size, true};
-
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto [q, k, v] = qkv(x);
-    return dense(at.attend(q, k, v, attention_spec(cfg, layer)));
-  }
-};
-
 struct Layer : Module<Layer, DecoderConfig> {
   static constexpr double eps = 1e-6;  // that of the config holds for the norm at the end only
   std::int64_t index;
   Layer(Scope s, const DecoderConfig& c, std::int64_t i) : Module(std::move(s), c), index(i) {}
 
   LayerNorm layernorm1{scope / "layernorm1", cfg.hidden_size, eps};
-  Attention multi_head_attention{scope / "multi_head_attention", cfg, index};
+  UnrotatedAttention multi_head_attention{scope / "multi_head_attention", cfg, index, {"Wq", "Wk", "Wv", "dense"}};
   LayerNorm layernorm2{scope / "layernorm2", cfg.hidden_size, eps};
   FeedForward ffn{scope / "ffn", {"0", "2"}, cfg};
 
@@ -77,7 +64,7 @@ DecoderConfig config(const ConfigReader& r) {
                                          .tie_word_embeddings = true,
                                          .own_names = names});
   c.hidden_act = "relu";
-  c.qkv_bias = c.mlp_bias = true;
+  c.qkv_bias = c.o_bias = c.mlp_bias = true;
   if (c.hidden_size % 2 != 0) r.refuse("n_embd", std::to_string(c.hidden_size), "an even number");
   return c;
 }

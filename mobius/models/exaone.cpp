@@ -7,43 +7,14 @@
 namespace mobius::models {
 namespace exaone {
 
-struct Attention : Module<Attention, DecoderConfig> {
-  std::int64_t layer;
-  Attention(Scope s, const DecoderConfig& c, std::int64_t layer_index) : Module(std::move(s), c), layer(layer_index) {}
-
-  Linear q_proj{scope / "q_proj", cfg.hidden_size, cfg.q_size(), cfg.qkv_bias};
-  Linear k_proj{scope / "k_proj", cfg.hidden_size, cfg.kv_size(), cfg.qkv_bias};
-  Linear v_proj{scope / "v_proj", cfg.hidden_size, cfg.kv_size(), cfg.qkv_bias};
-  Linear out_proj{scope / "out_proj", cfg.q_size(), cfg.hidden_size, cfg.o_bias};
-
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto q = at.rope(q_proj(x), cfg.num_attention_heads, cfg.rope);
-    const auto k = at.rope(k_proj(x), cfg.num_key_value_heads, cfg.rope);
-    return out_proj(at.attend(q, k, v_proj(x), attention_spec(cfg, layer)));
-  }
-};
-
-struct MLP : Module<MLP, DecoderConfig> {
-  using Module::Module;
-
-  Linear c_fc_0{scope / "c_fc_0", cfg.hidden_size, cfg.intermediate_size, cfg.mlp_bias};
-  Linear c_fc_1{scope / "c_fc_1", cfg.hidden_size, cfg.intermediate_size, cfg.mlp_bias};
-  Linear c_proj{scope / "c_proj", cfg.intermediate_size, cfg.hidden_size, cfg.mlp_bias};
-
-  Tensor forward(Tensor x) const {
-    const auto gate = nn::activation(cfg.hidden_act, c_fc_0(x));
-    return c_proj(gate * c_fc_1(x));
-  }
-};
-
 struct Layer : Module<Layer, DecoderConfig> {
   std::int64_t layer;
   Layer(Scope s, const DecoderConfig& c, std::int64_t layer_index) : Module(std::move(s), c), layer(layer_index) {}
 
   RMSNorm ln_1{scope / "ln_1", cfg.hidden_size, cfg.rms_norm_eps};
-  Attention attention{scope / "attn" / "attention", cfg, layer};
+  SelfAttention attention{scope / "attn" / "attention", cfg, layer, {.o = "out_proj"}};
   RMSNorm ln_2{scope / "ln_2", cfg.hidden_size, cfg.rms_norm_eps};
-  MLP mlp{scope / "mlp", cfg};
+  GatedMLP mlp{scope / "mlp", cfg, {"c_fc_0", "c_fc_1", "c_proj"}};
 
   Tensor forward(Tensor x, Decode& at) const {
     const auto h = x + attention(ln_1(x), at);
@@ -56,22 +27,15 @@ struct Exaone : Module<Exaone, DecoderConfig> {
 
   Scope transformer = (scope / "transformer").or_left_out();
   Scope head = scope / "lm_head";
-  Embedding wte{transformer / "wte", cfg.vocab_size, cfg.hidden_size,
-                cfg.tie_word_embeddings ? std::vector{(head / "weight").path()} : std::vector<std::string>{}};
-  std::vector<Layer> h = make_layers();
+  Embedding wte = token_embedding(transformer / "wte", cfg, head);
+  std::vector<Layer> h = layers_of<Layer>(transformer / "h", cfg);
   RMSNorm ln_f{transformer / "ln_f", cfg.hidden_size, cfg.rms_norm_eps};
-  Linear lm_head = cfg.tie_word_embeddings ? Linear(head, wte.weight()) : Linear(head, cfg.hidden_size, cfg.vocab_size);
+  Linear lm_head = vocabulary_head(head, cfg, wte);
 
   Tensor forward(Tensor input_ids, Decode& at) const {
     auto x = wte(input_ids);
     for (const auto& layer : h) x = layer(x, at);
     return lm_head(ln_f(x));
-  }
-
-  std::vector<Layer> make_layers() const {
-    std::vector<Layer> out;
-    for (std::int64_t i = 0; i < cfg.num_hidden_layers; ++i) out.emplace_back(transformer / "h" / i, cfg, i);
-    return out;
   }
 };
 

@@ -9,20 +9,7 @@
 namespace mobius::models {
 namespace exaone4 {
 
-struct Attention : AttentionProjections<Attention, LayeredConfig> {
-  using AttentionProjections::AttentionProjections;
-
-  RMSNorm q_norm{scope / "q_norm", cfg.head_dim, cfg.rms_norm_eps};
-  RMSNorm k_norm{scope / "k_norm", cfg.head_dim, cfg.rms_norm_eps};
-
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto q = at.rope(per_head(q_norm, q_proj(x), cfg.num_attention_heads), cfg.num_attention_heads, cfg.rope_of(layer));
-    const auto k = at.rope(per_head(k_norm, k_proj(x), cfg.num_key_value_heads), cfg.num_key_value_heads, cfg.rope_of(layer));
-    return o_proj(at.attend(q, k, v_proj(x), attention_spec(cfg, layer)));
-  }
-};
-
-using Exaone4 = CausalLM<PostNormLayer<Attention, GatedMLP, LayeredConfig>, LayeredConfig>;
+using Exaone4 = CausalLM<PostNormLayer<NormedHeadAttention<LayeredConfig>, GatedMLP, LayeredConfig>, LayeredConfig>;
 
 LayeredConfig config(const ConfigReader& r) {
   LayeredConfig c{read_decoder(r, {.vocab_size = 102400, .intermediate_size = 16384, .num_key_value_heads = 32, .rms_norm_eps = 1e-5}), {}};

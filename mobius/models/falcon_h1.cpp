@@ -24,18 +24,14 @@ struct Config : DecoderConfig {
   std::vector<double> projected = {};  // of what the mixer projects: z, x, B, C, dt
 };
 
-struct Attention : AttentionProjections<Attention, Config> {
-  using AttentionProjections::AttentionProjections;
+// Keys times a constant: as well the scores.
+AttentionSpec attention_spec(const Config& cfg, std::int64_t layer) {
+  auto spec = mobius::attention_spec(cfg, layer);
+  spec.scale = cfg.key / std::sqrt(static_cast<double>(cfg.head_dim));
+  return spec;
+}
 
-  // Keys times a constant: as well the scores.
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto q = at.rope(q_proj(x), cfg.num_attention_heads, cfg.rope);
-    const auto k = at.rope(k_proj(x), cfg.num_key_value_heads, cfg.rope);
-    auto spec = attention_spec(cfg, layer);
-    spec.scale = cfg.key / std::sqrt(static_cast<double>(cfg.head_dim));
-    return o_proj(at.attend(q, k, v_proj(x), spec));
-  }
-};
+using Attention = RotaryAttention<Config>;
 
 struct Mixer : Module<Mixer, Config> {
   using Module::Module;

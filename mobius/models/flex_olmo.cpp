@@ -7,20 +7,7 @@
 namespace mobius::models {
 namespace flex_olmo {
 
-struct Attention : AttentionProjections<Attention, MoeConfig> {
-  using AttentionProjections::AttentionProjections;
-
-  RMSNorm q_norm{scope / "q_norm", cfg.q_size(), cfg.rms_norm_eps};
-  RMSNorm k_norm{scope / "k_norm", cfg.kv_size(), cfg.rms_norm_eps};
-
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto q = at.rope(q_norm(q_proj(x)), cfg.num_attention_heads, cfg.rope);
-    const auto k = at.rope(k_norm(k_proj(x)), cfg.num_key_value_heads, cfg.rope);
-    return o_proj(at.attend(q, k, v_proj(x), attention_spec(cfg, layer)));
-  }
-};
-
-using FlexOlmo = CausalLM<PostNormLayer<Attention, SoftmaxExperts, MoeConfig>, MoeConfig>;
+using FlexOlmo = CausalLM<PostNormLayer<WholeNormAttention<MoeConfig>, SoftmaxExperts, MoeConfig>, MoeConfig>;
 
 MoeConfig config(const ConfigReader& r) {
   MoeConfig c{read_decoder(r, {.vocab_size = 100352, .max_position_embeddings = 4096, .rope = {.theta = 500000}})};

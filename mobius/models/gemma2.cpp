@@ -2,6 +2,10 @@
 // every other layer.
 //
 //   h = x + norm(Attention(norm(x)));   y = h + norm(MLP(norm(h)));   scores and logits ← c · tanh(· / c)
+//
+// VaultGemma (arXiv 2510.15001) leaves out the norms behind the branches:
+//
+//   h = x + Attention(norm(x));   y = h + MLP(norm(h))
 #include "mobius/components/gemma.hpp"
 #include "mobius/models/family.hpp"
 
@@ -9,6 +13,11 @@ namespace mobius::models {
 namespace gemma2 {
 
 using Gemma2 = GemmaLM<SandwichNormLayer<GemmaAttention, GatedMLP, GemmaConfig>, GemmaConfig>;
+
+struct VaultNames : LayerNames {
+  static constexpr std::string_view mlp_norm = "pre_feedforward_layernorm";
+};
+using VaultGemma = GemmaLM<PreNormLayer<GemmaAttention, GatedMLP, GemmaConfig, nn::OffsetRMSNorm, VaultNames>, GemmaConfig>;
 
 GemmaConfig config(const ConfigReader& r) {
   auto c = read_gemma(r, {.vocab_size = 256000,
@@ -27,8 +36,12 @@ GemmaConfig config(const ConfigReader& r) {
   return c;
 }
 
+std::vector<Component> build(const ConfigReader& r, ir::DataType dtype) {
+  return r.model_type() == "vaultgemma" ? causal_lm_of<VaultGemma>(config)(r, dtype) : causal_lm_of<Gemma2>(config)(r, dtype);
+}
+
 }  // namespace gemma2
 
-Family family_gemma2() { return {.types = {"gemma2"}, .build = causal_lm_of<gemma2::Gemma2>(gemma2::config)}; }
+Family family_gemma2() { return {.types = {"gemma2", "vaultgemma"}, .build = gemma2::build}; }
 
 }  // namespace mobius::models

@@ -8,19 +8,7 @@
 namespace mobius::models {
 namespace gemma3_text {
 
-struct Attention : AttentionProjections<Attention, GemmaConfig> {
-  using AttentionProjections::AttentionProjections;
-
-  nn::OffsetRMSNorm q_norm{scope / "q_norm", cfg.head_dim, cfg.rms_norm_eps};
-  nn::OffsetRMSNorm k_norm{scope / "k_norm", cfg.head_dim, cfg.rms_norm_eps};
-
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto q = at.rope(per_head(q_norm, q_proj(x), cfg.num_attention_heads), cfg.num_attention_heads, cfg.rope_of(layer));
-    const auto k = at.rope(per_head(k_norm, k_proj(x), cfg.num_key_value_heads), cfg.num_key_value_heads, cfg.rope_of(layer));
-    return o_proj(at.attend(q, k, v_proj(x), attention_spec(cfg, layer)));
-  }
-};
-
+using Attention = NormedHeadAttention<GemmaConfig, nn::OffsetRMSNorm>;
 using Gemma3 = GemmaLM<SandwichNormLayer<Attention, GatedMLP, GemmaConfig>, GemmaConfig>;
 
 GemmaConfig config(const ConfigReader& r) {

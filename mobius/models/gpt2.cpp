@@ -33,44 +33,16 @@ struct Attention : Module<Attention, Config> {
 };
 
 template <class Norm>
-struct Layer : Module<Layer<Norm>, Config> {
-  using Base = Module<Layer, Config>;
-  using Base::cfg, Base::scope;
-  std::int64_t index;
-  Layer(Scope s, const Config& c, std::int64_t i) : Base(std::move(s), c), index(i) {}
-
-  Norm ln_1{scope / "ln_1", cfg.hidden_size, cfg.rms_norm_eps};
-  Attention attn{scope / "attn", cfg, index};
-  Norm ln_2{scope / "ln_2", cfg.hidden_size, cfg.rms_norm_eps};
-  Conv1DFeedForward mlp{scope / "mlp", cfg};
-
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto h = x + attn(ln_1(x), at);
-    return h + mlp(ln_2(h));
-  }
-};
-
-template <class Norm>
 struct GPT2 : Module<GPT2<Norm>, Config> {
   using Base = Module<GPT2, Config>;
   using Base::cfg, Base::scope;
+  using Layer = PreNormLayer<Attention, Conv1DFeedForward, Config, Norm, GptLayerNames>;
   GPT2(Scope s, const Config& c) : Base(std::move(s), c) {}
 
-  Scope transformer = (scope / "transformer").or_left_out();
-  Scope head = scope / "lm_head";
+  GptStack<Layer, Config, Norm> body{scope, cfg};
+  Linear lm_head = cfg.tie_word_embeddings ? Linear(body.head, body.wte.weight()) : Linear(body.head, cfg.hidden_size, cfg.logits);
 
-  Embedding wte = token_embedding(transformer / "wte", cfg, head);
-  Embedding wpe{transformer / "wpe", cfg.max_position_embeddings, cfg.hidden_size};
-  std::vector<Layer<Norm>> h = layers_of<Layer<Norm>>(transformer / "h", cfg);
-  Norm ln_f{transformer / "ln_f", cfg.hidden_size, cfg.rms_norm_eps};
-  Linear lm_head = cfg.tie_word_embeddings ? Linear(head, wte.weight()) : Linear(head, cfg.hidden_size, cfg.logits);
-
-  Tensor forward(Tensor input_ids, Decode& at) const {
-    auto x = wte(input_ids);
-    x = x + learned_positions(wpe, at);
-    for (const auto& layer : h) x = layer(x, at);
-    return lm_head(ln_f(x));
-  }
+  Tensor forward(Tensor input_ids, Decode& at) const { return lm_head(body(input_ids, at)); }
 };
 
 Config config(const ConfigReader& r) {

@@ -26,38 +26,15 @@ struct Attention : Module<Attention, Config> {
   }
 };
 
-struct Layer : Module<Layer, Config> {
-  std::int64_t index;
-  Layer(Scope s, const Config& c, std::int64_t i) : Module(std::move(s), c), index(i) {}
-
-  LayerNorm ln_1{scope / "ln_1", cfg.hidden_size, cfg.rms_norm_eps};
-  Attention attn{scope / "attn", cfg, index};
-  LayerNorm ln_2{scope / "ln_2", cfg.hidden_size, cfg.rms_norm_eps};
-  FeedForward mlp{scope / "mlp", {"c_fc", "c_proj"}, cfg};
-
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto h = x + attn(ln_1(x), at);
-    return h + mlp(ln_2(h));
-  }
-};
+using Layer = PreNormLayer<Attention, GptFeedForward, Config, LayerNorm, GptLayerNames>;
 
 struct BigCode : Module<BigCode, Config> {
   using Module::Module;
-  Scope transformer = (scope / "transformer").or_left_out();
-  Scope head = scope / "lm_head";
 
-  Embedding wte = token_embedding(transformer / "wte", cfg, head);
-  Embedding wpe{transformer / "wpe", cfg.max_position_embeddings, cfg.hidden_size};
-  std::vector<Layer> h = layers_of<Layer>(transformer / "h", cfg);
-  LayerNorm ln_f{transformer / "ln_f", cfg.hidden_size, cfg.rms_norm_eps};
-  Linear lm_head = vocabulary_head(head, cfg, wte);
+  GptStack<Layer, Config> body{scope, cfg};
+  Linear lm_head = vocabulary_head(body.head, cfg, body.wte);
 
-  Tensor forward(Tensor input_ids, Decode& at) const {
-    auto x = wte(input_ids);
-    x = x + learned_positions(wpe, at);
-    for (const auto& layer : h) x = layer(x, at);
-    return lm_head(ln_f(x));
-  }
+  Tensor forward(Tensor input_ids, Decode& at) const { return lm_head(body(input_ids, at)); }
 };
 
 Config config(const ConfigReader& r) {

@@ -9,53 +9,26 @@
 namespace mobius::models {
 namespace gpt_neo {
 
-struct Attention : Module<Attention, DecoderConfig> {
-  std::int64_t layer;
-  Attention(Scope s, const DecoderConfig& c, std::int64_t layer_index) : Module(std::move(s), c), layer(layer_index) {}
-
-  QKV qkv = separate_qkv(scope, cfg);
-  Linear out_proj{scope / "out_proj", cfg.q_size(), cfg.hidden_size, true};
+struct Attention : AttentionProjections<Attention> {
+  Attention(const Scope& s, const DecoderConfig& c, std::int64_t layer_index) : AttentionProjections(s / "attention", c, layer_index, {.o = "out_proj"}) {}
 
   Tensor forward(Tensor x, Decode& at) const {
     auto spec = attention_spec(cfg, layer);
     spec.scale = 1;
-    const auto [q, k, v] = qkv(x);
-    return out_proj(at.attend(q, k, v, spec));
+    const auto q = q_proj(x), k = k_proj(x);
+    return o_proj(at.attend(q, k, v_proj(x), spec));
   }
 };
 
-struct Layer : Module<Layer, DecoderConfig> {
-  std::int64_t index;
-  Layer(Scope s, const DecoderConfig& c, std::int64_t i) : Module(std::move(s), c), index(i) {}
-
-  LayerNorm ln_1{scope / "ln_1", cfg.hidden_size, cfg.rms_norm_eps};
-  Attention attention{scope / "attn" / "attention", cfg, index};
-  LayerNorm ln_2{scope / "ln_2", cfg.hidden_size, cfg.rms_norm_eps};
-  FeedForward mlp{scope / "mlp", {"c_fc", "c_proj"}, cfg};
-
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto h = x + attention(ln_1(x), at);
-    return h + mlp(ln_2(h));
-  }
-};
+using Layer = PreNormLayer<Attention, GptFeedForward, DecoderConfig, LayerNorm, GptLayerNames>;
 
 struct GPTNeo : Module<GPTNeo, DecoderConfig> {
   using Module::Module;
-  Scope transformer = (scope / "transformer").or_left_out();
-  Scope head = scope / "lm_head";
 
-  Embedding wte = token_embedding(transformer / "wte", cfg, head);
-  Embedding wpe{transformer / "wpe", cfg.max_position_embeddings, cfg.hidden_size};
-  std::vector<Layer> h = layers_of<Layer>(transformer / "h", cfg);
-  LayerNorm ln_f{transformer / "ln_f", cfg.hidden_size, cfg.rms_norm_eps};
-  Linear lm_head = vocabulary_head(head, cfg, wte);
+  GptStack<Layer, DecoderConfig> body{scope, cfg};
+  Linear lm_head = vocabulary_head(body.head, cfg, body.wte);
 
-  Tensor forward(Tensor input_ids, Decode& at) const {
-    auto x = wte(input_ids);
-    x = x + learned_positions(wpe, at);
-    for (const auto& layer : h) x = layer(x, at);
-    return lm_head(ln_f(x));
-  }
+  Tensor forward(Tensor input_ids, Decode& at) const { return lm_head(body(input_ids, at)); }
 };
 
 // "attention_types": [[["global", "local"], 12]] says each kind in turn, twelve times. "attention_layers", which says it layer by layer, is
@@ -96,7 +69,7 @@ DecoderConfig config(const ConfigReader& r) {
                                                        {"hidden_act", "activation_function"},
                                                        {"rms_norm_eps", "layer_norm_epsilon"}}});
   c.intermediate_size = r.optional_size("intermediate_size").value_or(4 * c.hidden_size);
-  c.mlp_bias = true;
+  c.o_bias = c.mlp_bias = true;
 
   const auto window = r.size("window_size", 256);
   const auto kind = kinds(r, c.num_hidden_layers);

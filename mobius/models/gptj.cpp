@@ -33,20 +33,11 @@ struct Attention : Module<Attention, DecoderConfig> {
   }
 };
 
-struct Layer : Module<Layer, DecoderConfig> {
-  std::int64_t index;
-  Layer(Scope s, const DecoderConfig& c, std::int64_t i) : Module(std::move(s), c), index(i) {}
-
-  LayerNorm ln_1{scope / "ln_1", cfg.hidden_size, cfg.rms_norm_eps};
-  Attention attn{scope / "attn", cfg, index};
-  FeedForward mlp{scope / "mlp", {"fc_in", "fc_out"}, cfg};
-
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto n = ln_1(x);
-    const auto h = x + attn(n, at);
-    return h + mlp(n);
-  }
+struct MLP : FeedForward {
+  MLP(const Scope& at, const DecoderConfig& cfg) : FeedForward(at, {"fc_in", "fc_out"}, cfg) {}
 };
+
+using Layer = ParallelLayer<Attention, MLP, DecoderConfig, LayerNorm, GptLayerNames>;
 
 struct GPTJ : Module<GPTJ, DecoderConfig> {
   using Module::Module;

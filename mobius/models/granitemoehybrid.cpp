@@ -17,17 +17,9 @@ struct Config : GraniteConfig {
   std::optional<RopeConfig> rotary = {};  // absent: attention without positions
 };
 
-struct Attention : AttentionProjections<Attention, Config> {
-  using AttentionProjections::AttentionProjections;
+const std::optional<RopeConfig>& rope_of(const Config& cfg, std::int64_t) { return cfg.rotary; }
 
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto q = at.rope(q_proj(x), cfg.num_attention_heads, cfg.rotary);
-    const auto k = at.rope(k_proj(x), cfg.num_key_value_heads, cfg.rotary);
-    auto spec = attention_spec(cfg, layer);
-    spec.scale = cfg.attention_multiplier;
-    return o_proj(at.attend(q, k, v_proj(x), spec));
-  }
-};
+using Attention = RotaryAttention<Config>;
 
 struct Layer : Module<Layer, Config> {
   std::int64_t layer;

@@ -11,17 +11,9 @@
 namespace mobius::models {
 namespace hunyuan_v1_moe {
 
-struct Attention : AttentionProjections<Attention, MoeConfig> {
-  using AttentionProjections::AttentionProjections;
-
-  RMSNorm query_layernorm{scope / "query_layernorm", cfg.head_dim, cfg.rms_norm_eps};
-  RMSNorm key_layernorm{scope / "key_layernorm", cfg.head_dim, cfg.rms_norm_eps};
-
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto q = per_head(query_layernorm, at.rope(q_proj(x), cfg.num_attention_heads, cfg.rope), cfg.num_attention_heads);
-    const auto k = per_head(key_layernorm, at.rope(k_proj(x), cfg.num_key_value_heads, cfg.rope), cfg.num_key_value_heads);
-    return o_proj(at.attend(q, k, v_proj(x), attention_spec(cfg, layer)));
-  }
+struct Attention : RotatedThenNormedAttention<> {
+  Attention(Scope s, const DecoderConfig& c, std::int64_t layer_index)
+      : RotatedThenNormedAttention(std::move(s), c, layer_index, {.q_norm = "query_layernorm", .k_norm = "key_layernorm"}) {}
 };
 
 struct SparseMLP : Module<SparseMLP, MoeConfig> {

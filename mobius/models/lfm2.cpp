@@ -1,6 +1,7 @@
 // LFM2 (Liquid AI; transformers modeling_lfm2.py): most layers mix tokens by a short convolution between two gates, the others by attention.
 //
-//   [B, C, x] = in_proj(u);   y = out_proj(C · conv(B · x))
+//   [B, C, x] = in_proj(u);   y = out_proj(C · conv(B · x));   the others: q, k = rope(RMSNorm(u·Wq)), rope(RMSNorm(u·Wk))
+//   h = x + (conv or Attention)(RMSNorm(x));   y = h + w2(silu(w1(n)) · w3(n)),   n = RMSNorm(h)
 #include "mobius/components/decoder.hpp"
 #include "mobius/components/state_space.hpp"
 #include "mobius/components/state_space_config.hpp"
@@ -29,38 +30,6 @@ struct ShortConv : Module<ShortConv, Config> {
   }
 };
 
-// Heads of queries and keys are RMS-normalised before they are rotated.
-struct Attention : Module<Attention, Config> {
-  using Module::Module;
-
-  Linear q_proj{scope / "q_proj", cfg.hidden_size, cfg.q_size()};
-  Linear k_proj{scope / "k_proj", cfg.hidden_size, cfg.kv_size()};
-  Linear v_proj{scope / "v_proj", cfg.hidden_size, cfg.kv_size()};
-  Linear out_proj{scope / "out_proj", cfg.q_size(), cfg.hidden_size};
-  RMSNorm q_layernorm{scope / "q_layernorm", cfg.head_dim, cfg.rms_norm_eps};
-  RMSNorm k_layernorm{scope / "k_layernorm", cfg.head_dim, cfg.rms_norm_eps};
-
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto q = at.rope(per_head(q_layernorm, q_proj(x), cfg.num_attention_heads), cfg.num_attention_heads, cfg.rope);
-    const auto k = at.rope(per_head(k_layernorm, k_proj(x), cfg.num_key_value_heads), cfg.num_key_value_heads, cfg.rope);
-    return out_proj(at.attend(q, k, v_proj(x), attention_spec(cfg, 0)));
-  }
-};
-
-// w2(silu(w1(x)) · w3(x))
-struct FeedForward : Module<FeedForward, Config> {
-  using Module::Module;
-
-  Linear w1{scope / "w1", cfg.hidden_size, cfg.intermediate_size};
-  Linear w3{scope / "w3", cfg.hidden_size, cfg.intermediate_size};
-  Linear w2{scope / "w2", cfg.intermediate_size, cfg.hidden_size};
-
-  Tensor forward(Tensor x) const {
-    const auto gate = nn::activation("silu", w1(x));
-    return w2(gate * w3(x));
-  }
-};
-
 struct Layer : Module<Layer, Config> {
   std::int64_t layer;
   bool convolves = cfg.kinds[static_cast<std::size_t>(layer)] == "conv";
@@ -68,9 +37,9 @@ struct Layer : Module<Layer, Config> {
 
   RMSNorm operator_norm{scope / "operator_norm", cfg.hidden_size, cfg.rms_norm_eps};
   std::optional<ShortConv> conv = convolves ? std::optional<ShortConv>(std::in_place, scope / "conv", cfg) : std::nullopt;
-  std::optional<Attention> self_attn = convolves ? std::nullopt : std::optional<Attention>(std::in_place, scope / "self_attn", cfg);
+  std::optional<HeadNormAttention> self_attn = convolves ? std::nullopt : std::optional<HeadNormAttention>(attention());
   RMSNorm ffn_norm{scope / "ffn_norm", cfg.hidden_size, cfg.rms_norm_eps};
-  FeedForward feed_forward{scope / "feed_forward", cfg};
+  GatedMLP feed_forward{scope / "feed_forward", cfg, {"w1", "w3", "w2"}};
 
   Tensor forward(Tensor x, Decode& at) const {
     at.enter_layer(layer);
@@ -78,6 +47,8 @@ struct Layer : Module<Layer, Config> {
     const auto h = x + (conv ? (*conv)(u, at) : (*self_attn)(u, at));
     return h + feed_forward(ffn_norm(h));
   }
+
+  HeadNormAttention attention() const { return {scope / "self_attn", cfg, layer, {.o = "out_proj", .q_norm = "q_layernorm", .k_norm = "k_layernorm"}}; }
 };
 
 using Lfm2 = CausalLM<Layer, Config>;
@@ -112,6 +83,7 @@ Config config(const ConfigReader& r) {
   c.rms_norm_eps = r.positive("norm_eps", 1e-5);
   c.tie_word_embeddings = r.boolean("tie_embedding", c.tie_word_embeddings);
   c.intermediate_size = adjusted(r.size("block_ff_dim", c.intermediate_size), r);
+  c.hidden_act = "silu";  // whatever the config says
   c.kernel = r.size("conv_L_cache", 3);
   c.conv_bias = r.boolean("conv_bias", false);
   c.kinds = kinds_of(r, c.num_hidden_layers);

@@ -13,19 +13,6 @@ struct Config : DecoderConfig {
   std::optional<double> logits_softcap;
 };
 
-struct Attention : AttentionProjections<Attention> {
-  using AttentionProjections::AttentionProjections;
-
-  nn::UnweightedRMSNorm q_norm{scope / "q_norm", cfg.head_dim, cfg.rms_norm_eps};
-  nn::UnweightedRMSNorm k_norm{scope / "k_norm", cfg.head_dim, cfg.rms_norm_eps};
-
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto q = per_head(q_norm, at.rope(q_proj(x), cfg.num_attention_heads, cfg.rope), cfg.num_attention_heads);
-    const auto k = per_head(k_norm, at.rope(k_proj(x), cfg.num_key_value_heads, cfg.rope), cfg.num_key_value_heads);
-    return o_proj(at.attend(q, k, v_proj(x), attention_spec(cfg, layer)));
-  }
-};
-
 struct MLP : Module<MLP, DecoderConfig> {
   using Module::Module;
 
@@ -35,7 +22,7 @@ struct MLP : Module<MLP, DecoderConfig> {
   Tensor forward(Tensor x) const { return fc2(nn::activation(cfg.hidden_act, fc1(x))); }
 };
 
-using Layer = PreNormLayer<Attention, MLP, DecoderConfig, nn::UnweightedRMSNorm>;
+using Layer = PreNormLayer<RotatedThenNormedAttention<nn::UnweightedRMSNorm>, MLP, DecoderConfig, nn::UnweightedRMSNorm>;
 
 struct NanoChat : Module<NanoChat, Config> {
   using Module::Module;

@@ -8,20 +8,7 @@
 namespace mobius::models {
 namespace olmo2 {
 
-struct Attention : AttentionProjections<Attention, LayeredConfig> {
-  using AttentionProjections::AttentionProjections;
-
-  RMSNorm q_norm{scope / "q_norm", cfg.q_size(), cfg.rms_norm_eps};
-  RMSNorm k_norm{scope / "k_norm", cfg.kv_size(), cfg.rms_norm_eps};
-
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto q = at.rope(q_norm(q_proj(x)), cfg.num_attention_heads, cfg.rope_of(layer));
-    const auto k = at.rope(k_norm(k_proj(x)), cfg.num_key_value_heads, cfg.rope_of(layer));
-    return o_proj(at.attend(q, k, v_proj(x), attention_spec(cfg, layer)));
-  }
-};
-
-using Olmo2 = CausalLM<PostNormLayer<Attention, GatedMLP, LayeredConfig>, LayeredConfig>;
+using Olmo2 = CausalLM<PostNormLayer<WholeNormAttention<LayeredConfig>, GatedMLP, LayeredConfig>, LayeredConfig>;
 
 LayeredConfig config(const ConfigReader& r) {
   const DecoderDefaults defaults{.vocab_size = 50304, .rms_norm_eps = 1e-5};

@@ -14,24 +14,11 @@ struct Config : DecoderConfig {
   LayerNorm::Affine affine = LayerNorm::Affine::full;
 };
 
-struct Attention : Module<Attention, Config> {
-  std::int64_t layer;
-  Attention(Scope s, const Config& c, std::int64_t layer_index) : Module(std::move(s), c), layer(layer_index) {}
-
-  QKV qkv = separate_qkv(scope, cfg);
-  Linear out_proj{scope / "out_proj", cfg.q_size(), cfg.hidden_size, cfg.o_bias};
-
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto [q, k, v] = qkv(x);
-    return out_proj(at.attend(q, k, v, attention_spec(cfg, layer)));
-  }
-};
-
 struct Layer : Module<Layer, Config> {
   std::int64_t index;
   Layer(Scope s, const Config& c, std::int64_t i) : Module(std::move(s), c), index(i) {}
 
-  Attention self_attn{scope / "self_attn", cfg, index};
+  UnrotatedAttention self_attn{scope / "self_attn", cfg, index, {.o = "out_proj"}};
   LayerNorm self_attn_layer_norm{scope / "self_attn_layer_norm", cfg.hidden_size, cfg.rms_norm_eps, cfg.affine};
   FeedForward mlp{scope, {"fc1", "fc2"}, cfg};
   LayerNorm final_layer_norm{scope / "final_layer_norm", cfg.hidden_size, cfg.rms_norm_eps, cfg.affine};

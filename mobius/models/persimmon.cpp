@@ -8,62 +8,17 @@
 namespace mobius::models {
 namespace persimmon {
 
-struct Config : DecoderConfig {
-  bool qk_layernorm = true;
+using Config = HeadLayerNormConfig;
+
+struct Attention : HeadLayerNormAttention {
+  Attention(const Scope& s, const Config& c, std::int64_t layer_index) : HeadLayerNormAttention(s, c, layer_index, fused_qkv(s / "query_key_value", c)) {}
 };
 
-struct Attention : Module<Attention, Config> {
-  std::int64_t layer;
-  Attention(Scope s, const Config& c, std::int64_t layer_index) : Module(std::move(s), c), layer(layer_index) {}
-
-  QKV query_key_value = fused_qkv(scope / "query_key_value", cfg);
-  LayerNorm q_layernorm{scope / "q_layernorm", cfg.head_dim, cfg.rms_norm_eps};
-  LayerNorm k_layernorm{scope / "k_layernorm", cfg.head_dim, cfg.rms_norm_eps};
-  Linear dense{scope / "dense", cfg.q_size(), cfg.hidden_size, true};
-
-  Tensor forward(Tensor x, Decode& at) const {
-    auto [q, k, v] = query_key_value(x);
-    if (cfg.qk_layernorm) {
-      q = per_head(q_layernorm, q, cfg.num_attention_heads);
-      k = per_head(k_layernorm, k, cfg.num_key_value_heads);
-    }
-    q = at.rope(q, cfg.num_attention_heads, cfg.rope);
-    k = at.rope(k, cfg.num_key_value_heads, cfg.rope);
-    return dense(at.attend(q, k, v, attention_spec(cfg, layer)));
-  }
+struct MLP : FeedForward {
+  MLP(const Scope& at, const DecoderConfig& cfg) : FeedForward(at, {"dense_h_to_4h", "dense_4h_to_h"}, cfg) {}
 };
 
-struct Layer : Module<Layer, Config> {
-  std::int64_t index;
-  Layer(Scope s, const Config& c, std::int64_t i) : Module(std::move(s), c), index(i) {}
-
-  LayerNorm input_layernorm{scope / "input_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
-  Attention self_attn{scope / "self_attn", cfg, index};
-  LayerNorm post_attention_layernorm{scope / "post_attention_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
-  FeedForward mlp{scope / "mlp", {"dense_h_to_4h", "dense_4h_to_h"}, cfg};
-
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto h = x + self_attn(input_layernorm(x), at);
-    return h + mlp(post_attention_layernorm(h));
-  }
-};
-
-struct Persimmon : Module<Persimmon, Config> {
-  using Module::Module;
-  Scope model = (scope / "model").or_left_out();
-  Scope head = scope / "lm_head";
-
-  Embedding embed_tokens = token_embedding(model / "embed_tokens", cfg, head);
-  std::vector<Layer> layers = layers_of<Layer>(model / "layers", cfg);
-  LayerNorm final_layernorm{model / "final_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
-  Linear lm_head = vocabulary_head(head, cfg, embed_tokens);
-
-  Tensor forward(Tensor input_ids, Decode& at) const {
-    auto x = embed_tokens(input_ids);
-    for (const auto& layer : layers) x = layer(x, at);
-    return lm_head(final_layernorm(x));
-  }
-};
+using Persimmon = CausalLM<PreNormLayer<Attention, MLP, Config, LayerNorm>, Config, LayerNorm>;
 
 Config config(const ConfigReader& r) {
   Config c{read_decoder(r, {.vocab_size = 262144,

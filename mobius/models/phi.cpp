@@ -8,61 +8,23 @@
 namespace mobius::models {
 namespace phi {
 
-struct Config : DecoderConfig {
-  bool qk_layernorm = false;
+using Config = HeadLayerNormConfig;
+
+struct Attention : HeadLayerNormAttention {
+  Attention(const Scope& s, const Config& c, std::int64_t layer_index) : HeadLayerNormAttention(s, c, layer_index, separate_qkv(s, c)) {}
 };
 
-struct Attention : Module<Attention, Config> {
-  std::int64_t layer;
-  Attention(Scope s, const Config& c, std::int64_t layer_index) : Module(std::move(s), c), layer(layer_index) {}
-
-  QKV qkv = separate_qkv(scope, cfg);
-  LayerNorm q_layernorm{scope / "q_layernorm", cfg.head_dim, cfg.rms_norm_eps};
-  LayerNorm k_layernorm{scope / "k_layernorm", cfg.head_dim, cfg.rms_norm_eps};
-  Linear dense{scope / "dense", cfg.q_size(), cfg.hidden_size, true};
-
-  Tensor forward(Tensor x, Decode& at) const {
-    auto [q, k, v] = qkv(x);
-    if (cfg.qk_layernorm) {
-      q = per_head(q_layernorm, q, cfg.num_attention_heads);
-      k = per_head(k_layernorm, k, cfg.num_key_value_heads);
-    }
-    q = at.rope(q, cfg.num_attention_heads, cfg.rope);
-    k = at.rope(k, cfg.num_key_value_heads, cfg.rope);
-    return dense(at.attend(q, k, v, attention_spec(cfg, layer)));
-  }
-};
-
-struct Layer : Module<Layer, Config> {
-  std::int64_t index;
-  Layer(Scope s, const Config& c, std::int64_t i) : Module(std::move(s), c), index(i) {}
-
-  LayerNorm input_layernorm{scope / "input_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
-  Attention self_attn{scope / "self_attn", cfg, index};
-  FeedForward mlp{scope / "mlp", {"fc1", "fc2"}, cfg};
-
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto n = input_layernorm(x);
-    const auto h = x + self_attn(n, at);
-    return h + mlp(n);
-  }
+struct MLP : FeedForward {
+  MLP(const Scope& at, const DecoderConfig& cfg) : FeedForward(at, {"fc1", "fc2"}, cfg) {}
 };
 
 struct Phi : Module<Phi, Config> {
   using Module::Module;
-  Scope model = (scope / "model").or_left_out();
-  Scope head = scope / "lm_head";
 
-  Embedding embed_tokens = token_embedding(model / "embed_tokens", cfg, head);
-  std::vector<Layer> layers = layers_of<Layer>(model / "layers", cfg);
-  LayerNorm final_layernorm{model / "final_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
-  Linear lm_head = vocabulary_head(head, cfg, embed_tokens, true);
+  DecoderStack<ParallelLayer<Attention, MLP, Config>, Config, LayerNorm> model{scope / "model", cfg, scope / "lm_head"};
+  Linear lm_head = vocabulary_head(model.head, cfg, model.embed_tokens, true);
 
-  Tensor forward(Tensor input_ids, Decode& at) const {
-    auto x = embed_tokens(input_ids);
-    for (const auto& layer : layers) x = layer(x, at);
-    return lm_head(final_layernorm(x));
-  }
+  Tensor forward(Tensor input_ids, Decode& at) const { return lm_head(model(model.embed_tokens(input_ids), at)); }
 };
 
 Config config(const ConfigReader& r) {

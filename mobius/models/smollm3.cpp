@@ -9,17 +9,7 @@
 namespace mobius::models {
 namespace smollm3 {
 
-struct Attention : AttentionProjections<Attention, LayeredConfig> {
-  using AttentionProjections::AttentionProjections;
-
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto q = at.rope(q_proj(x), cfg.num_attention_heads, cfg.rope_of(layer));
-    const auto k = at.rope(k_proj(x), cfg.num_key_value_heads, cfg.rope_of(layer));
-    return o_proj(at.attend(q, k, v_proj(x), attention_spec(cfg, layer)));
-  }
-};
-
-using SmolLM3 = CausalLM<PreNormLayer<Attention, GatedMLP, LayeredConfig>, LayeredConfig>;
+using SmolLM3 = CausalLM<PreNormLayer<RotaryAttention<LayeredConfig>, GatedMLP, LayeredConfig>, LayeredConfig>;
 
 // Whether each layer has positions: a number per layer in no_rope_layers that, despite the key's name, is 0 where it has none.
 std::vector<bool> rotated_layers(const DecoderConfig& c, const ConfigReader& r) {

@@ -7,11 +7,7 @@
 namespace mobius::models {
 namespace starcoder2 {
 
-struct MLP : FeedForward {
-  MLP(const Scope& scope, const DecoderConfig& cfg) : FeedForward(scope, {"c_fc", "c_proj"}, cfg) {}
-};
-
-using Starcoder2 = CausalLM<PreNormLayer<SelfAttention, MLP, DecoderConfig, LayerNorm>, DecoderConfig, LayerNorm>;
+using Starcoder2 = CausalLM<PreNormLayer<SelfAttention, GptFeedForward, DecoderConfig, LayerNorm>, DecoderConfig, LayerNorm>;
 
 DecoderConfig config(const ConfigReader& r) {
   auto c = read_decoder(r, {.vocab_size = 49152,

@@ -8,25 +8,12 @@
 namespace mobius::models {
 namespace xlm {
 
-struct Attention : Module<Attention, DecoderConfig> {
-  std::int64_t layer;
-  Attention(Scope s, const DecoderConfig& c, std::int64_t layer_index) : Module(std::move(s), c), layer(layer_index) {}
-
-  QKV qkv = separate_qkv(scope, cfg, {"q_lin", "k_lin", "v_lin"});
-  Linear out_lin{scope / "out_lin", cfg.q_size(), cfg.hidden_size, true};
-
-  Tensor forward(Tensor x, Decode& at) const {
-    const auto [q, k, v] = qkv(x);
-    return out_lin(at.attend(q, k, v, attention_spec(cfg, layer)));
-  }
-};
-
 // The checkpoint lists attentions, norms and MLPs one by one, not layer by layer.
 struct Layer : Module<Layer, DecoderConfig> {
   std::int64_t index;
   Layer(const Scope& transformer, const DecoderConfig& c, std::int64_t i) : Module(transformer, c), index(i) {}
 
-  Attention attention{scope / "attentions" / index, cfg, index};
+  UnrotatedAttention attention{scope / "attentions" / index, cfg, index, {"q_lin", "k_lin", "v_lin", "out_lin"}};
   LayerNorm layer_norm1{scope / "layer_norm1" / index, cfg.hidden_size, cfg.rms_norm_eps};
   FeedForward ffn{scope / "ffns" / index, {"lin1", "lin2"}, cfg};
   LayerNorm layer_norm2{scope / "layer_norm2" / index, cfg.hidden_size, cfg.rms_norm_eps};
@@ -77,7 +64,7 @@ DecoderConfig config(const ConfigReader& r) {
                                                        {"rms_norm_eps", "layer_norm_eps"}}});
   c.intermediate_size = 4 * c.hidden_size;
   c.hidden_act = r.boolean("gelu_activation", true) ? "gelu" : "relu";
-  c.qkv_bias = c.mlp_bias = true;
+  c.qkv_bias = c.o_bias = c.mlp_bias = true;
   if (!r.boolean("causal", false)) r.unsupported("causal = false is not supported: such an XLM looks both ways, and can't generate text");
   if (r.size("n_langs", 1) > 1 && r.boolean("use_lang_emb", true))
     r.unsupported("n_langs above 1 with use_lang_emb is not supported: graphs have no input for the language of a token");
