@@ -8,14 +8,10 @@
 #include <vector>
 
 #include "mobius/base/error.hpp"
+#include "mobius/base/folder.hpp"
 
 namespace mobius::hub {
 namespace {
-
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
 
 bool is_folder(const fs::path& path) {
   std::error_code ignored;
@@ -59,14 +55,6 @@ bool stays_inside(std::string_view revision) {
   return !path.is_absolute() && std::ranges::none_of(path, [](const fs::path& part) { return part == ".." || part == "."; });
 }
 
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) names.push_back(it->path().filename().string());
-  std::ranges::sort(names);
-  return names;
-}
-
 std::optional<std::string> commit_of(const fs::path& repository, const std::string& revision) {
   if (is_commit(revision)) return revision;
   const fs::path ref = repository / "refs" / revision;
@@ -84,7 +72,7 @@ std::optional<std::string> commit_of(const fs::path& repository, const std::stri
   if (!is_folder(repository)) {
     fail(ErrorKind::not_found, "{} is no folder or file here, and no such model is in the Hugging Face cache {}; {}", id, cache_folder().string(), advice);
   }
-  const auto there = names_in(repository / "refs");
+  const auto there = readable_entries_of(repository / "refs");
   const std::string known = there.empty() ? "none" : fmt::format("{}", fmt::join(there, ", "));
   fail(ErrorKind::not_found, "{}: revision {} is not in the Hugging Face cache {} (there: {}); {}", id, revision, cache_folder().string(), known, advice);
 }

@@ -6,6 +6,13 @@
 #include "mobius/ops/functions_body.hpp"
 
 namespace mobius::ops {
+
+ir::Value* gelu_tanh_body(GraphBuilder& b, ir::Value* x) {
+  ir::Value* cube = b.mul(b.mul(x, x), x);
+  ir::Value* inner = b.mul(b.add(x, b.mul(cube, b.scalar_like(0.044715, x))), b.scalar_like(0.79788456080286535588, x));
+  return b.mul(b.mul(x, b.scalar_like(0.5, x)), b.add(b.op("Tanh", {inner}), b.scalar_like(1, x)));
+}
+
 namespace {
 
 using ir::Value;
@@ -18,9 +25,7 @@ Value* gelu_erf(BodyBuilder& b, Value* x) {
 
 Value* gelu_tanh(BodyBuilder& b, Value* x) {
   if (b.opset() >= 20) return b.op("Gelu", {x}, {{"approximate", std::string("tanh")}});
-  Value* cube = b.mul(b.mul(x, x), x);
-  Value* inner = b.mul(b.add(x, b.mul(cube, b.scalar_like(0.044715, x))), b.scalar_like(0.79788456080286535588, x));
-  return b.mul(b.mul(x, b.scalar_like(0.5, x)), b.add(b.op("Tanh", {inner}), b.scalar_like(1, x)));
+  return gelu_tanh_body(b, x);
 }
 
 std::optional<ir::Function> gelu(BodyBuilder& b) {

@@ -119,6 +119,9 @@ AttentionBodyResult attention_body(GraphBuilder& b, const AttentionBody& a, bool
 // Rotates the first 2·W channels of x's last axis; cos and sin [.., W] broadcast to x. `partial`: there may be more channels.
 ir::Value* rotary_body(GraphBuilder& b, ir::Value* x, ir::Value* cos, ir::Value* sin, bool interleaved, bool partial);
 
+// x·½·(1 + tanh(√(2/π)·(x + 0.044715·x³))), spelled out.
+ir::Value* gelu_tanh_body(GraphBuilder& b, ir::Value* x);
+
 std::string ranks_of(const ir::Node& node, std::initializer_list<std::size_t> inputs);  // for FunctionEntry::extra
 
 // One operator's bodies. What else shapes them is in `extra` (a rank, say), as text.

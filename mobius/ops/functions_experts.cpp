@@ -30,16 +30,9 @@ Value* swiglu(BodyBuilder& b, Value* gate, Value* up) {
   return b.mul(h, beta == 0 ? up : b.add(up, b.scalar_like(beta, up)));
 }
 
-// The tanh form, which the kernels use for "gelu".
-Value* gelu_tanh(BodyBuilder& b, Value* x) {
-  Value* cube = b.mul(b.mul(x, x), x);
-  Value* inner = b.mul(b.add(x, b.mul(cube, b.scalar_like(0.044715, x))), b.scalar_like(0.79788456080286535588, x));
-  return b.mul(b.mul(x, b.scalar_like(0.5, x)), b.add(b.op("Tanh", {inner}), b.scalar_like(1, x)));
-}
-
 Value* activated(BodyBuilder& b, std::string_view kind, Value* x) {
   if (kind == "relu") return b.op("Relu", {x});
-  if (kind == "gelu") return gelu_tanh(b, x);
+  if (kind == "gelu") return gelu_tanh_body(b, x);  // the form that the kernels use
   if (kind == "silu") return sigmoid_gate(b, x, x);
   return kind == "identity" ? x : nullptr;
 }

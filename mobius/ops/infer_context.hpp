@@ -79,6 +79,9 @@ class InferContext {
   TypeInference& inference_;
 };
 
+// For operators that change numbers alone: the output is like the first input.
+inline void infer_same(InferContext& c) { c.same_as_input(); }
+
 // The smaller of two descriptions is lost: the inferred type, with what only the declared one knows. A declared symbol
 // stays only where `keep_symbols`: the names of a graph's outputs are its interface.
 ir::Type merge_types(ir::Type inferred, const ir::Type& declared, bool keep_symbols);

@@ -10,8 +10,6 @@ using ir::DataType;
 using ir::Dim;
 using ir::Shape;
 
-void infer_same(InferContext& c) { c.same_as_input(); }
-
 void want_last_axis(const InferContext& c, std::size_t i) {
   if (!c.shape(0) || c.shape(0)->empty() || !c.shape(i)) return;
   c.want_rank(i, 1);

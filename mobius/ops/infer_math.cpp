@@ -10,8 +10,6 @@ using ir::DataType;
 using ir::Dim;
 using ir::Shape;
 
-void infer_same(InferContext& c) { c.same_as_input(); }
-
 void infer_identity(InferContext& c) {
   if (!c.has(0)) return;
   c.output_type(0, c.input(0)->type);

@@ -15,8 +15,6 @@ void infer_softmax(InferContext& c) {
   c.same_as_input();
 }
 
-void infer_same(InferContext& c) { c.same_as_input(); }
-
 // A weight of a normalisation must be broadcastable to the normalised axes.
 void want_weight(const InferContext& c, std::size_t i, const Shape& normalized) {
   if (!c.has(i) || !c.shape(i)) return;

@@ -519,8 +519,6 @@ void infer_trilu(InferContext& c) {
   c.same_as_input();
 }
 
-void infer_same(InferContext& c) { c.same_as_input(); }
-
 }  // namespace
 
 void add_infer_shape_ops(InferTable& table) {

@@ -42,11 +42,6 @@ struct StateAxes {
 };
 constexpr StateAxes state_axes[] = {{"past_conv_names", 3, 3, "3"}, {"past_recurrent_names", 2, 4, "2 to 4"}, {piped_key, 2, 8, "2 to 8"}};
 
-const Value* find(const std::vector<Value*>& values, std::string_view name) {
-  const auto it = std::ranges::find(values, name, &Value::name);
-  return it == values.end() ? nullptr : *it;
-}
-
 std::string shape_of(const Value& value) { return value.shape() ? ir::to_string(*value.shape()) : "of unknown shape"; }
 
 std::string name_in(const Json& ports, std::string_view key, const std::string& beside) {
@@ -59,8 +54,8 @@ std::string name_in(const Json& ports, std::string_view key, const std::string& 
 
 // The runtime takes the shape of a layer's keys for its values too. Other layers may have another one, but not beside convolutions.
 void check_cache(const Json& part, const ir::Graph& graph, const Carried& one, std::int64_t first_layer) {
-  const auto* cache = find(graph.inputs(), one.input);
-  auto expected = cache_shape(find(graph.inputs(), with_layer(key_input, one.layer)));
+  const auto* cache = value_named(graph.inputs(), one.input);
+  auto expected = cache_shape(value_named(graph.inputs(), with_layer(key_input, one.layer)));
   if (one.layer == first_layer || part.find("layer_types")) expected = {part.at("num_key_value_heads").as_int(), part.at("head_size").as_int()};
   if (const auto found = cache_shape(cache); found.heads && found.head_size && found == expected) return;
   fail(ErrorKind::unsupported, "{} is {}, expected {} heads of {}: ONNX Runtime GenAI has one shape for the keys and values of a layer", cache->name,
@@ -82,7 +77,7 @@ void check_state(const StateAxes& axes, const Value& state, const Value& first) 
 void check_shapes(const Json& part, const ir::Graph& graph, const std::vector<Carried>& all) {
   std::map<std::string_view, const Value*> first;  // of each kind of state
   for (const auto& one : all) {
-    const auto* value = find(graph.inputs(), one.input);
+    const auto* value = value_named(graph.inputs(), one.input);
     if (!value) continue;  // check_decoder compares the names
     const auto axes = std::ranges::find(state_axes, one.key, &StateAxes::key);
     if (axes == std::end(state_axes)) check_cache(part, graph, one, layers_of(key_input, graph.inputs()).front());
@@ -96,6 +91,11 @@ std::string with_layer(std::string_view name, std::int64_t layer) {
   std::string text(name);
   if (const auto at = text.find("%d"); at != text.npos) text.replace(at, 2, std::to_string(layer));
   return text;
+}
+
+const Value* value_named(const std::vector<Value*>& values, std::string_view name) {
+  const auto it = std::ranges::find(values, name, &Value::name);
+  return it == values.end() ? nullptr : *it;
 }
 
 std::vector<std::int64_t> layers_of(std::string_view name, const std::vector<Value*>& values) {
@@ -165,19 +165,19 @@ CacheShape cache_shape(const Value* cache) {
 
 CacheShape first_cache_of(const ir::Graph& graph) {
   const auto layers = layers_of(key_input, graph.inputs());
-  return layers.empty() ? CacheShape{} : cache_shape(find(graph.inputs(), with_layer(key_input, layers.front())));
+  return layers.empty() ? CacheShape{} : cache_shape(value_named(graph.inputs(), with_layer(key_input, layers.front())));
 }
 
 bool can_share_cache_buffer(const ir::Graph& graph) {
   constexpr std::size_t past_key = 3, past_value = 4, present_key = 1, present_value = 2;  // inputs and outputs of the operator
   const auto layers = layers_of(key_input, graph.inputs());
   for (const auto i : layers) {
-    const auto* key = find(graph.outputs(), with_layer("present.%d.key", i));
+    const auto* key = value_named(graph.outputs(), with_layer("present.%d.key", i));
     const auto* node = key ? key->producer() : nullptr;
     if (!node || !node->is("GroupQueryAttention", "com.microsoft")) return false;
-    if (node->output(present_key) != key || node->output(present_value) != find(graph.outputs(), with_layer("present.%d.value", i))) return false;
-    if (node->input(past_key) != find(graph.inputs(), with_layer(key_input, i))) return false;
-    if (node->input(past_value) != find(graph.inputs(), with_layer(value_input, i))) return false;
+    if (node->output(present_key) != key || node->output(present_value) != value_named(graph.outputs(), with_layer("present.%d.value", i))) return false;
+    if (node->input(past_key) != value_named(graph.inputs(), with_layer(key_input, i))) return false;
+    if (node->input(past_value) != value_named(graph.inputs(), with_layer(value_input, i))) return false;
     // Others would see a buffer of the longest length, not a cache of the tokens so far.
     for (const auto in : {past_key, past_value})
       if (node->input(in)->uses().size() != 1) return false;

@@ -21,6 +21,8 @@ namespace mobius::package {
 
 // A name with "%d" for the number of a layer, and a layer's own: ("past_key_values.%d.key", 1) is "past_key_values.1.key".
 std::string with_layer(std::string_view name, std::int64_t layer);
+// The input or output of this name, or nullptr.
+const ir::Value* value_named(const std::vector<ir::Value*>& values, std::string_view name);
 // The layers that have a value of such a name, ascending.
 std::vector<std::int64_t> layers_of(std::string_view name, const std::vector<ir::Value*>& values);
 

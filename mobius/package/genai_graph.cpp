@@ -26,11 +26,6 @@ constexpr AttentionOp attention_ops[] = {{{"", "Attention"}, "q_num_heads"},
                                          {{"com.microsoft", "MultiHeadAttention"}, "num_heads"},
                                          {{"com.microsoft", "Attention"}, "num_heads"}};
 
-const Value* find(const std::vector<Value*>& values, std::string_view name) {
-  const auto it = std::ranges::find(values, name, &Value::name);
-  return it == values.end() ? nullptr : *it;
-}
-
 std::optional<std::int64_t> static_dim(const Value* value, std::size_t axis) {
   if (!value || !value->shape() || axis >= value->shape()->size()) return std::nullopt;
   return (*value->shape())[axis].as_static();
@@ -58,13 +53,13 @@ void check_ports(const Json& part, const ir::Graph& graph) {
   const auto all = carried(part, graph);
   const auto inputs = listed(part.at("inputs"), all, &Carried::input);
   for (const auto& name : inputs) {
-    if (!find(graph.inputs(), name)) fail(ErrorKind::unsupported, "genai_config.json lists the input '{}', which the graph doesn't have", name);
+    if (!value_named(graph.inputs(), name)) fail(ErrorKind::unsupported, "genai_config.json lists the input '{}', which the graph doesn't have", name);
   }
   for (const auto* input : graph.inputs()) {
     if (!inputs.contains(input->name)) fail(ErrorKind::unsupported, "ONNX Runtime GenAI has nothing to feed the graph's input '{}' with", input->name);
   }
   for (const auto& name : listed(part.at("outputs"), all, &Carried::output)) {
-    if (!find(graph.outputs(), name)) fail(ErrorKind::unsupported, "genai_config.json lists the output '{}', which the graph doesn't have", name);
+    if (!value_named(graph.outputs(), name)) fail(ErrorKind::unsupported, "genai_config.json lists the output '{}', which the graph doesn't have", name);
   }
 }
 
@@ -107,12 +102,12 @@ void check_search(const Json& search, const Json& part, const ir::Graph& graph) 
 Json ports_json(std::span<const GenaiPort> ports, const std::vector<Value*>& values) {
   Json json = Json::Object{};
   for (const auto& [key, name] : ports) {
-    if (find(values, name) || !layers_of(name, values).empty()) json.set(key, name);
+    if (value_named(values, name) || !layers_of(name, values).empty()) json.set(key, name);
   }
   return json;
 }
 
-std::optional<std::int64_t> vocab_size_of(const ir::Graph& graph) { return static_dim(find(graph.outputs(), "logits"), 2); }
+std::optional<std::int64_t> vocab_size_of(const ir::Graph& graph) { return static_dim(value_named(graph.outputs(), "logits"), 2); }
 
 std::optional<std::int64_t> attention_heads_of(const ir::Graph& graph) {
   for (const auto* node : graph.nodes()) {
@@ -122,8 +117,8 @@ std::optional<std::int64_t> attention_heads_of(const ir::Graph& graph) {
 }
 
 std::optional<std::int64_t> embedding_width_of(const ir::Graph& graph) {
-  if (const auto* embedded = find(graph.inputs(), "inputs_embeds")) return static_dim(embedded, 2);
-  const auto* ids = find(graph.inputs(), "input_ids");
+  if (const auto* embedded = value_named(graph.inputs(), "inputs_embeds")) return static_dim(embedded, 2);
+  const auto* ids = value_named(graph.inputs(), "input_ids");
   for (const auto& use : ids ? ids->uses() : std::vector<ir::Use>{}) {
     if (use.node && use.node->is("Gather") && use.index == 1) return static_dim(use.node->input(0), 1);
   }

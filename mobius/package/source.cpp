@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "mobius/base/error.hpp"
+#include "mobius/base/folder.hpp"
 #include "mobius/formats/gguf.hpp"
 #include "mobius/hub/resolve.hpp"
 #include "mobius/hub/sha256.hpp"
@@ -19,15 +20,6 @@ constexpr std::uint64_t max_json = 64 << 20;
 constexpr std::uint64_t sampled = 64 << 10;  // bytes at each end of a weight file that tell it from others
 
 bool is_weights(std::string_view name) { return name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") || name.ends_with(".gguf"); }
-
-std::vector<std::string> entries_of(const fs::path& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) names.push_back(it->path().filename().string());
-  if (error) fail(ErrorKind::io, "{}: {}", folder.string(), error.message());
-  std::ranges::sort(names);
-  return names;
-}
 
 bool has(const std::vector<std::string>& names, std::string_view name) { return std::ranges::binary_search(names, name); }
 

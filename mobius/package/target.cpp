@@ -7,6 +7,7 @@
 #include <string>
 
 #include "mobius/base/error.hpp"
+#include "mobius/base/folder.hpp"
 #include "mobius/package/package.hpp"
 
 namespace mobius::package {
@@ -65,19 +66,10 @@ void check_writable(const fs::path& target) {
   temporary_sibling(parent / target.filename());
 }
 
-std::vector<fs::path> entries_of(const fs::path& folder) {
-  std::vector<fs::path> entries;
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) entries.push_back(it->path());
-  if (error) fail(ErrorKind::io, "{}: {}", folder.string(), error.message());
-  std::ranges::sort(entries);
-  return entries;
-}
-
 // What would be lost with a package that is replaced: anything that building doesn't write.
 std::optional<fs::path> foreign_entry(const fs::path& folder, const std::vector<PackagedModel>& models) {
-  for (const auto& entry : entries_of(folder)) {
-    const std::string name = entry.filename().string();
+  for (const std::string& name : entries_of(folder)) {
+    const fs::path entry = folder / name;
     std::error_code ignored;
     if (!fs::is_directory(fs::symlink_status(entry, ignored))) {
       if (!is_companion(name) && !is_model_file(name)) return entry;
@@ -85,8 +77,8 @@ std::optional<fs::path> foreign_entry(const fs::path& folder, const std::vector<
     }
     const bool is_component = std::ranges::any_of(models, [&](const auto& model) { return model.path.parent_path() == entry; });
     if (!is_component) return entry;
-    for (const auto& inner : entries_of(entry)) {
-      if (!is_model_file(inner.filename().string())) return inner;
+    for (const std::string& inner : entries_of(entry)) {
+      if (!is_model_file(inner)) return entry / inner;
     }
   }
   return std::nullopt;

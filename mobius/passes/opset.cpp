@@ -11,11 +11,6 @@
 namespace mobius::passes {
 namespace {
 
-std::int64_t opset_of(const ir::Model& model) {
-  const auto found = model.opset_imports.find("");
-  return found == model.opset_imports.end() ? 1 : found->second;
-}
-
 // What the file holds decides how old its IR version may be.
 std::int64_t least_ir(const ir::Model& model) {
   std::int64_t least = 3;
@@ -33,6 +28,11 @@ std::int64_t least_ir(const ir::Model& model) {
 }
 
 }  // namespace
+
+std::int64_t opset_of(const ir::Model& model) {
+  const auto found = model.opset_imports.find("");
+  return found == model.opset_imports.end() ? 1 : found->second;
+}
 
 std::optional<std::string> why_not_raised(const ir::Model& model, std::int64_t opset) {
   const auto own = opset_of(model);

@@ -69,6 +69,9 @@ std::size_t fold_constants(ir::Graph& graph);
 // imports it needs.
 void attach_function_bodies(ir::Model& model, std::int64_t opset);
 
+// The ai.onnx opset of a model; 1 where it names none.
+std::int64_t opset_of(const ir::Model& model);
+
 // Writes the model for another ai.onnx opset. `raise_opset` puts older forms of nodes into today's, and rules then work on the newer
 // opset; `set_opset` comes when all is done: it refuses nodes that a lower opset lacks. Both adapt the IR version, at most `max_ir`.
 // Error unsupported, with the node's name. `why_not_raised`: the node that would mean something else there, or nothing.

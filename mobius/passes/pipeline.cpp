@@ -89,11 +89,6 @@ std::vector<RuleGroup> lowerings() {
 
 namespace {
 
-std::int64_t opset_of(const ir::Model& model) {
-  const auto found = model.opset_imports.find("");
-  return found == model.opset_imports.end() ? 1 : found->second;
-}
-
 class Pipeline {
  public:
   Pipeline(ir::Model& model, Target target, const OptimizeOptions& options) : model_(model), target_(std::move(target)), options_(options) {
@@ -189,14 +184,14 @@ class Pipeline {
 
   // First of all: rules read and write nodes as the target's opset has them.
   void raise_opset() {
-    const auto opset = opset_of(model_), ir_version = model_.ir_version;
+    const auto opset = passes::opset_of(model_), ir_version = model_.ir_version;
     if (opset >= target_.opset) return;
     step("Cleanup", "OpsetRaise", [&](StepReport&) { passes::raise_opset(model_, target_.opset, target_.ep.max_ir); });
     line("Opset: {} → {}, IR version: {} → {}", opset, target_.opset, ir_version, model_.ir_version);
   }
 
   void set_opset() {
-    const auto opset = opset_of(model_), ir_version = model_.ir_version;
+    const auto opset = passes::opset_of(model_), ir_version = model_.ir_version;
     passes::set_opset(model_, target_.opset, target_.ep.max_ir);
     if (opset != target_.opset) line("Opset: {} → {}, IR version: {} → {}", opset, target_.opset, ir_version, model_.ir_version);
   }
@@ -238,7 +233,7 @@ class Pipeline {
 // The one asked for; else the EP's highest, or the model's own where a node would mean something else there.
 std::int64_t target_opset(const ir::Model& model, const EpCapabilities& ep, const OptimizeOptions& options) {
   const auto why_not = passes::why_not_raised(model, options.opset.value_or(ep.max_opset));
-  if (!options.opset) return why_not ? opset_of(model) : ep.max_opset;
+  if (!options.opset) return why_not ? passes::opset_of(model) : ep.max_opset;
   if (*options.opset < lowest_opset || *options.opset > ep.max_opset)
     fail(ErrorKind::invalid_argument, "opset {} can't be written for {}: expected {} to {}", *options.opset, ep.name, lowest_opset, ep.max_opset);
   if (why_not) fail(ErrorKind::unsupported, "{}", *why_not);

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "mobius/ir/model.hpp"
+
 namespace mobius::rules {
 
 // As components/decode.cpp makes it: tokens are numbered by a cumulative sum.
@@ -76,5 +78,12 @@ struct AttentionGraph {
            mask + nodes + fmt::format("  y, present_key, present_value = Attention<{}>({}, {}, v, {}, past_key, past_value)\n}}\n", attributes, q, k, operand);
   }
 };
+
+// The model's GroupQueryAttention, or nullptr.
+inline const ir::Node* gqa_of(const ir::Model& m) {
+  for (const auto* n : m.graph->nodes())
+    if (n->is("GroupQueryAttention", "com.microsoft")) return n;
+  return nullptr;
+}
 
 }  // namespace mobius::rules

@@ -17,9 +17,16 @@ std::optional<std::vector<std::int64_t>> axes_of(const ir::Node& reduction) {
   return operand && operand->data() ? ir::as_integers(*operand->data()) : std::nullopt;
 }
 
-bool is_last(std::int64_t axis, const ir::Value* x) { return axis == -1 || (x->rank() && axis + 1 == static_cast<std::int64_t>(*x->rank())); }
-
 }  // namespace
+
+bool is_last_axis_of(std::int64_t axis, const ir::Value* x) { return axis == -1 || (x->rank() && axis + 1 == static_cast<std::int64_t>(*x->rank())); }
+
+std::optional<std::int64_t> single_integer(const ir::Value* v) {
+  const auto list = v && v->data() ? ir::as_integers(*v->data()) : std::nullopt;
+  return list && list->size() == 1 ? std::optional(list->front()) : std::nullopt;
+}
+
+std::optional<std::int64_t> last_size(const ir::Value* x) { return x->rank().value_or(0) > 0 ? x->shape()->back().as_static() : std::nullopt; }
 
 std::string dtype_text(const ir::Value* v) { return v->dtype() == ir::DataType::undefined ? "unknown" : std::string(ir::onnx_name(v->dtype())); }
 std::string shape_text(const ir::Value* v) { return v->shape() ? ir::to_string(*v->shape()) : "of unknown rank"; }
@@ -64,7 +71,7 @@ Condition reduces_last_axis(const Pat& reduction) {
   return {[=](const Match& m, const Target&) -> Reason {
     const auto* n = m.node(reduction);
     const auto axes = axes_of(*n);
-    if (axes && axes->size() == 1 && is_last(axes->front(), n->input(0)) && n->int_attribute("keepdims", 1) == 1) return std::nullopt;
+    if (axes && axes->size() == 1 && is_last_axis_of(axes->front(), n->input(0)) && n->int_attribute("keepdims", 1) == 1) return std::nullopt;
     return fmt::format("{} is not over the last axis of {}", n->name, shape_text(n->input(0)));
   }};
 }
@@ -72,7 +79,7 @@ Condition reduces_last_axis(const Pat& reduction) {
 Condition is_last_axis(const AttrVar<std::int64_t>& axis, const Pat& x) {
   return {[=](const Match& m, const Target&) -> Reason {
     const auto number = m.attribute(axis);
-    if (number && is_last(*number, m[x])) return std::nullopt;
+    if (number && is_last_axis_of(*number, m[x])) return std::nullopt;
     return fmt::format("axis {} is not the last of {}", number.value_or(0), shape_text(m[x]));
   }};
 }

@@ -1,5 +1,7 @@
 // Conditions that several rules ask for. Each says why it does not hold: "scale is [1, 8], expected [8]".
 #pragma once
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "mobius/rewrite/rule.hpp"
@@ -19,6 +21,12 @@ rewrite::Condition reduces_last_axis(const rewrite::Pat& reduction);
 rewrite::Condition is_last_axis(const rewrite::AttrVar<std::int64_t>& axis, const rewrite::Pat& x);
 // A Cast's `to` is the element type of x.
 rewrite::Condition casts_to_type_of(const rewrite::AttrVar<std::int64_t>& to, const rewrite::Pat& x);
+
+// What they are made of, for rules that look at nodes themselves: whether `axis` means the last one of x; the element of a constant tensor of
+// integers that has one element (v may be nullptr); the size of x's last axis, where it is a number.
+bool is_last_axis_of(std::int64_t axis, const ir::Value* x);
+std::optional<std::int64_t> single_integer(const ir::Value* v);
+std::optional<std::int64_t> last_size(const ir::Value* x);
 
 std::string dtype_text(const ir::Value* v);  // "FLOAT16"
 std::string shape_text(const ir::Value* v);  // "[B, S, 8]"

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "mobius/base/error.hpp"
+#include "mobius/rules/conditions.hpp"
 #include "mobius/rules/rules.hpp"
 
 namespace mobius::rules {
@@ -15,14 +16,9 @@ namespace {
 
 constexpr std::int64_t capacity = 131072;  // 1 MiB; contexts are shorter
 
-std::optional<std::int64_t> constant(const ir::Value* v) {
-  const auto numbers = v && v->data() ? ir::as_integers(*v->data()) : std::nullopt;
-  return numbers && numbers->size() == 1 ? std::optional(numbers->front()) : std::nullopt;
-}
-
 // Whether a value can't be below 0: made of sizes.
 bool is_size(const ir::Value* v) {
-  if (const auto n = constant(v)) return *n >= 0;
+  if (const auto n = single_integer(v)) return *n >= 0;
   const auto* node = v->producer();
   if (!node || !node->op.domain.empty()) return false;
   const auto op = node->op.type;
@@ -40,8 +36,8 @@ class Lowering {
   explicit Lowering(Inserter& at) : at_(at) {}
 
   ir::Value* range(const ir::Node& node) {
-    const auto delta = *constant(node.input(2));
-    const auto start = constant(node.input(0)), limit = constant(node.input(1));
+    const auto delta = *single_integer(node.input(2));
+    const auto start = single_integer(node.input(0)), limit = single_integer(node.input(1));
     if (start && limit) return known(node.output()->dtype(), *start, *limit, delta);
     auto* n = as_vector(count(node, start, delta));
     auto* y = at_.add({"", "Slice"}, {numbers(), at_.integers({0}), n, at_.integers({0})})[0];
@@ -102,7 +98,7 @@ std::optional<std::string> why_not(const ir::Node& node) {
   if (!node.input(0) || !node.input(1) || !node.input(2)) return "an operand is missing";
   const auto dtype = node.input(0)->dtype();
   if (dtype != ir::DataType::int64 && dtype != ir::DataType::int32) return "it is of " + std::string(ir::text_name(dtype));
-  const auto start = constant(node.input(0)), limit = constant(node.input(1)), delta = constant(node.input(2));
+  const auto start = single_integer(node.input(0)), limit = single_integer(node.input(1)), delta = single_integer(node.input(2));
   if (delta.value_or(0) == 0) return "delta is not a constant";
   if (start && limit && std::abs(*limit - *start) / std::abs(*delta) >= capacity) return fmt::format("it has more than {} elements", capacity);
   return std::nullopt;

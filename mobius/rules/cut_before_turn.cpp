@@ -21,9 +21,8 @@ bool is_last(std::int64_t axis) { return axis == -1 || axis == 3; }
 
 bool cuts_last_axis(const ir::Node& n) {
   if (n.is("Split")) return is_last(n.int_attribute("axis", 0));
-  const auto* axes = n.input(3);
-  const auto list = axes && axes->data() ? ir::as_integers(*axes->data()) : std::nullopt;
-  return list && list->size() == 1 && is_last(list->front());
+  const auto axis = single_integer(n.input(3));
+  return axis && is_last(*axis);
 }
 
 Rule cut(std::string_view op, std::size_t parts) {

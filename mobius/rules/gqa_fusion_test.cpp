@@ -95,12 +95,6 @@ std::string ops_after(const AttentionGraph& g, std::string_view ep = "cpu", cons
   return ops.empty() ? ops : ops.substr(0, ops.size() - 1);
 }
 
-const ir::Node* gqa_of(const ir::Model& m) {
-  for (const auto* n : m.graph->nodes())
-    if (n->is("GroupQueryAttention", "com.microsoft")) return n;
-  return nullptr;
-}
-
 TEST(GqaFusion, FiresOnEveryCausalMask) {
   EXPECT_EQ(ops_after({}), "GroupQueryAttention");
   EXPECT_EQ(ops_after({.mask = slot_causal}), "GroupQueryAttention");

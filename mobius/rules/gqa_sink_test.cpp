@@ -64,12 +64,6 @@ const RuleExamples rope_examples(
       .on_runtime = one_row_or_one_token}},
     {{"GroupQueryAttention 1: attribute smooth_softmax set", "a sink is a smooth softmax already"}});
 
-const ir::Node* gqa_of(const ir::Model& m) {
-  for (const auto* n : m.graph->nodes())
-    if (n->is("GroupQueryAttention", "com.microsoft")) return n;
-  return nullptr;
-}
-
 TEST(GqaSink, GoesIntoTheKernel) {
   for (const auto& g : {graph(), graph({.mask = counted_window})}) {
     const auto r = rewritten(gqa_fusion(), "cpu", g, usual);

@@ -13,18 +13,11 @@ namespace {
 using ops::History;
 using ops::Layout;
 
-std::optional<std::int64_t> size_of(const ir::Value* x) { return x->rank().value_or(0) > 0 ? x->shape()->back().as_static() : std::nullopt; }
-
-std::optional<std::int64_t> single(const ir::Value* v) {
-  const auto list = v && v->data() ? ir::as_integers(*v->data()) : std::nullopt;
-  return list && list->size() == 1 ? std::optional(list->front()) : std::nullopt;
-}
-
 const AttrVar<std::int64_t> own_heads{"own_heads"}, own_rotary{"own_rotary"}, own_kind{"own_kind"};
 
 // With its positions last, and heads that tables may tell.
 std::optional<ir::Attributes> standard_attributes(const Match& m, const ir::Value* x, const ir::Value* cos) {
-  const auto columns = size_of(cos), width = size_of(x);
+  const auto columns = last_size(cos), width = last_size(x);
   const auto rotary = m.attribute(own_rotary).value_or(0);
   auto heads = m.attribute(own_heads).value_or(0);
   if (!columns || !width || (rotary != 0 && rotary != 2 * *columns)) return std::nullopt;
@@ -42,7 +35,7 @@ bool counts_all(ir::Value* positions) {
   const History h(positions);
   for (std::size_t i = 0; i < h.size(); ++i) {
     const auto* range = h.node(i);
-    if (!range || !range->is("Range") || single(range->input(0)) != 0 || single(range->input(2)) != 1) continue;
+    if (!range || !range->is("Range") || single_integer(range->input(0)) != 0 || single_integer(range->input(2)) != 1) continue;
     const auto &from = h[i]->shape(), &to = positions->shape();
     return from && to && h.layout(i) == Layout(*from).reshaped(*to);
   }

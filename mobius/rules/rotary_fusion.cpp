@@ -34,29 +34,21 @@ struct Part {
   bool operator==(const Part&) const = default;
 };
 
-std::optional<std::int64_t> size_of(const ir::Value* x) { return x->rank().value_or(0) > 0 ? x->shape()->back().as_static() : std::nullopt; }
-
-bool is_last(std::int64_t a, const ir::Value* x) { return a == -1 || a + 1 == static_cast<std::int64_t>(x->rank().value_or(0)); }
-
-std::optional<std::int64_t> single(const ir::Value* v) {
-  const auto list = v && v->data() ? ir::as_integers(*v->data()) : std::nullopt;
-  return list && list->size() == 1 ? std::optional(list->front()) : std::nullopt;
-}
-
 std::optional<Part> part_by_slice(const ir::Node& n) {
   auto* x = n.input(0);
-  const auto start = single(n.input(1)), end = single(n.input(2)), along = single(n.input(3)), step = n.input(4) ? single(n.input(4)) : 1;
-  const auto size = size_of(x);
-  if (!start || !end || !along || !step || !size || *step < 1 || !is_last(*along, x)) return std::nullopt;
+  const auto start = single_integer(n.input(1)), end = single_integer(n.input(2)), along = single_integer(n.input(3)),
+             step = n.input(4) ? single_integer(n.input(4)) : 1;
+  const auto size = last_size(x);
+  if (!start || !end || !along || !step || !size || *step < 1 || !is_last_axis_of(*along, x)) return std::nullopt;
   const auto within = [&](std::int64_t i) { return std::clamp<std::int64_t>(i < 0 ? i + *size : i, 0, *size); };
   return Part{x, within(*start), (within(*end) - within(*start) + *step - 1) / *step, *step};
 }
 
 std::optional<Part> part_by_split(const ir::Node& n, std::size_t which) {
-  if (!is_last(n.int_attribute("axis", 0), n.input(0))) return std::nullopt;
+  if (!is_last_axis_of(n.int_attribute("axis", 0), n.input(0))) return std::nullopt;
   Part part{n.input(0)};
   for (std::size_t i = 0; i <= which; ++i) {
-    const auto size = n.output(i) ? size_of(n.output(i)) : std::nullopt;
+    const auto size = n.output(i) ? last_size(n.output(i)) : std::nullopt;
     if (!size) return std::nullopt;
     part.first += part.count;
     part.count = *size;
@@ -76,7 +68,7 @@ enum class Kind { halves, pairs };
 // Whether the two are what is turned into each other.
 bool are_partners(const ir::Value* first, const ir::Value* second, Kind kind) {
   const auto a = part_of(first), b = part_of(second);
-  const auto size = a ? size_of(a->whole) : std::nullopt;
+  const auto size = a ? last_size(a->whole) : std::nullopt;
   if (!b || !size || *size % 2 != 0) return false;
   const auto half = *size / 2;
   if (kind == Kind::pairs) return *a == Part{a->whole, 0, half, 2} && *b == Part{a->whole, 1, half, 2};
@@ -157,7 +149,7 @@ struct Rotation {
 
 // The operands x [B, heads, L, size] (or by tokens), cos and sin of a rotation; or why it is none.
 std::variant<Rotation, std::string> rotation_of(ir::Value* x, ir::Value* cos, ir::Value* sin, Doubled doubled) {
-  if (x->rank() != 4u || !size_of(x)) return fmt::format("{} is {}, expected [batch, heads, length, size]", x->name, shape_text(x));
+  if (x->rank() != 4u || !last_size(x)) return fmt::format("{} is {}, expected [batch, heads, length, size]", x->name, shape_text(x));
   for (const auto form : {HeadForm::by_head, HeadForm::by_token}) {
     if (form == HeadForm::by_token && !(*x->shape())[2].is_static()) continue;
     auto c = table_of(cos, x, form, doubled), s = table_of(sin, x, form, doubled);
@@ -215,8 +207,8 @@ std::vector<Rule> sums() {
   auto interleaved = rotation_rule(x * cos + turned * sin, first, second, cos, sin, Kind::pairs, Doubled::in_pairs, x);
   interleaved.where.push_back(is_last_axis(axis, pairs));
   interleaved.where.push_back(same_shape(turned, x));
-  interleaved.where.push_back(
-      require("the pairs lie along another axis", [=](const Match& m) { return single(m[axes]) && is_last(*single(m[axes]), m[pairs]); }));
+  interleaved.where.push_back(require("the pairs lie along another axis",
+                                      [=](const Match& m) { return single_integer(m[axes]) && is_last_axis_of(*single_integer(m[axes]), m[pairs]); }));
   rules.push_back(std::move(interleaved));
   return rules;
 }
@@ -245,7 +237,7 @@ Rule rotated_in_part(bool with_positions) {
           .from = {y},
           .where = {is_last_axis(axis, y), has_rank(first, 4), {[=](const Match& m, const Target&) -> Why {
                       const auto a = part_of(m[first]), b = part_of(m[rest]);
-                      const auto size = a ? size_of(a->whole) : std::nullopt;
+                      const auto size = a ? last_size(a->whole) : std::nullopt;
                       if (size && b && *a == Part{a->whole, 0, a->count, 1} && *b == Part{a->whole, a->count, *size - a->count, 1} &&
                           (*m[first]->shape())[1].is_static() && m.attribute(AttrVar<std::int64_t>{"rotary"}) == 0)
                         return std::nullopt;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "mobius/base/error.hpp"
+#include "mobius/base/folder.hpp"
 #include "mobius/base/json.hpp"
 #include "mobius/formats/gguf.hpp"
 #include "mobius/formats/safetensors.hpp"
@@ -23,21 +24,6 @@ using formats::GgufFile;
 using formats::SafetensorsFile;
 
 constexpr std::string_view index_name = "model.safetensors.index.json";
-
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
-// Names of the entries of a folder, sorted. A dangling link is an entry too.
-std::vector<std::string> entries_of(const fs::path& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) names.push_back(it->path().filename().string());
-  if (error) fail(ErrorKind::io, "{}: {}", folder.string(), error.message());
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 bool is_pickle(std::string_view name) {
   // Files beside the weights that are no weights.
