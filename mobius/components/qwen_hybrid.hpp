@@ -9,6 +9,7 @@
 
 #include "mobius/components/gated_delta_net.hpp"
 #include "mobius/components/moe_layer.hpp"
+#include "mobius/components/one_of.hpp"
 #include "mobius/components/state_space_config.hpp"
 
 namespace mobius {
@@ -59,21 +60,20 @@ struct GatedAttention : Module<GatedAttention, QwenHybridConfig> {
 template <class DeltaNet, class MLP>
 struct QwenHybridLayer : Module<QwenHybridLayer<DeltaNet, MLP>, QwenHybridConfig> {
   using Base = Module<QwenHybridLayer, QwenHybridConfig>;
+  using Mixer = OneOf<GatedAttention, DeltaNet>;
   using Base::cfg, Base::scope;
   std::int64_t layer;
   bool attends = cfg.kinds[static_cast<std::size_t>(layer)] == "full_attention";
   QwenHybridLayer(Scope s, const QwenHybridConfig& c, std::int64_t layer_index) : Base(std::move(s), c), layer(layer_index) {}
 
   nn::OffsetRMSNorm input_layernorm{scope / "input_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
-  std::optional<GatedAttention> self_attn = attends ? std::optional<GatedAttention>(std::in_place, scope / "self_attn", cfg, layer) : std::nullopt;
-  std::optional<DeltaNet> linear_attn = attends ? std::nullopt : std::optional<DeltaNet>(std::in_place, scope / "linear_attn", cfg.delta);
+  Mixer mixer = attends ? Mixer(GatedAttention(scope / "self_attn", cfg, layer)) : Mixer(DeltaNet(scope / "linear_attn", cfg.delta));
   nn::OffsetRMSNorm post_attention_layernorm{scope / "post_attention_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
   DenseOrSparse<MLP> mlp{scope / "mlp", cfg, layer};
 
   Tensor forward(Tensor x, Decode& at) const {
     at.enter_layer(layer);
-    const auto u = input_layernorm(x);
-    const auto h = x + (self_attn ? (*self_attn)(u, at) : (*linear_attn)(u, at));
+    const auto h = x + mixer(input_layernorm(x), at);
     return h + mlp(post_attention_layernorm(h));
   }
 };

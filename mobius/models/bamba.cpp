@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "mobius/components/decoder.hpp"
+#include "mobius/components/one_of.hpp"
 #include "mobius/components/state_space.hpp"
 #include "mobius/components/state_space_config.hpp"
 #include "mobius/models/family.hpp"
@@ -20,20 +21,18 @@ struct Config : DecoderConfig {
 };
 
 struct Layer : Module<Layer, Config> {
+  using Mixer = OneOf<Mamba2Mixer, SelfAttention>;
   std::int64_t layer;
-  bool attends = cfg.attends(layer);
   Layer(Scope s, const Config& c, std::int64_t layer_index) : Module(std::move(s), c), layer(layer_index) {}
 
   RMSNorm input_layernorm{scope / "input_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
-  std::optional<Mamba2Mixer> mamba = attends ? std::nullopt : std::optional<Mamba2Mixer>(std::in_place, scope / "mamba", cfg.mamba);
-  std::optional<SelfAttention> self_attn = attends ? std::optional<SelfAttention>(std::in_place, scope / "self_attn", cfg, layer) : std::nullopt;
+  Mixer mixer = cfg.attends(layer) ? Mixer(SelfAttention(scope / "self_attn", cfg, layer)) : Mixer(Mamba2Mixer(scope / "mamba", cfg.mamba));
   RMSNorm pre_ff_layernorm{scope / "pre_ff_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
   GatedMLP feed_forward{scope / "feed_forward", cfg};
 
   Tensor forward(Tensor x, Decode& at) const {
     at.enter_layer(layer);
-    const auto u = input_layernorm(x);
-    const auto h = x + (mamba ? (*mamba)(u, at) : (*self_attn)(u, at));
+    const auto h = x + mixer(input_layernorm(x), at);
     return h + feed_forward(pre_ff_layernorm(h));
   }
 };

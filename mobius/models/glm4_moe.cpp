@@ -1,9 +1,8 @@
 // GLM-4.5 (arXiv 2508.06471): a Llama-style decoder with DeepSeek's experts that rotates a part of each head, and may normalise query and key heads.
 //
 //   s = σ(x·Wg);   chosen: the k largest of s + b within the best groups;   y = c · Σ sᵢ/Σs · SwiGLUᵢ(x) + SwiGLU(x)
-#include <variant>
-
 #include "mobius/components/deepseek_moe.hpp"
+#include "mobius/components/one_of.hpp"
 #include "mobius/models/family.hpp"
 
 namespace mobius::models {
@@ -13,19 +12,9 @@ struct Config : GroupedMoeConfig {
   bool head_norms = false;
 };
 
-struct Attention {
-  std::variant<SelfAttention, HeadNormAttention> part;
-
-  Attention(const Scope& s, const Config& c, std::int64_t layer) : part(make(s, c, layer)) {}
-  Tensor operator()(Tensor x, Decode& at) const {
-    return std::visit([&](const auto& p) { return p(x, at); }, part);
-  }
-
- private:
-  static std::variant<SelfAttention, HeadNormAttention> make(const Scope& s, const Config& c, std::int64_t layer) {
-    if (c.head_norms) return HeadNormAttention(s, c, layer);
-    return SelfAttention(s, c, layer);
-  }
+struct Attention : OneOf<SelfAttention, HeadNormAttention> {
+  Attention(const Scope& s, const Config& c, std::int64_t layer)
+      : OneOf(c.head_norms ? OneOf(HeadNormAttention(s, c, layer)) : OneOf(SelfAttention(s, c, layer))) {}
 };
 
 using Glm4Moe = CausalLM<MoeLayer<Attention, CorrectedExperts, Config>, Config>;

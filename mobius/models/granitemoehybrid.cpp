@@ -4,6 +4,7 @@
 //   x = e · embed(ids);   h = x + r · (Mamba2 or Attention)(RMSNorm(x));   n = RMSNorm(h)
 //   y = h + r · (shared(n) + Σ softmax(topk(n·Wg))ᵢ · MLPᵢ(n));   logits = head(y) / l
 #include "mobius/components/granite.hpp"
+#include "mobius/components/one_of.hpp"
 #include "mobius/components/state_space.hpp"
 #include "mobius/components/state_space_config.hpp"
 #include "mobius/models/family.hpp"
@@ -22,13 +23,13 @@ const std::optional<RopeConfig>& rope_of(const Config& cfg, std::int64_t) { retu
 using Attention = RotaryAttention<Config>;
 
 struct Layer : Module<Layer, Config> {
+  using Mixer = OneOf<Mamba2Mixer, Attention>;
   std::int64_t layer;
   bool attends = cfg.kinds[static_cast<std::size_t>(layer)] == "full_attention";
   Layer(Scope s, const Config& c, std::int64_t layer_index) : Module(std::move(s), c), layer(layer_index) {}
 
   RMSNorm input_layernorm{scope / "input_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
-  std::optional<Mamba2Mixer> mamba = attends ? std::nullopt : std::optional<Mamba2Mixer>(std::in_place, scope / "mamba", cfg.mamba);
-  std::optional<Attention> self_attn = attends ? std::optional<Attention>(std::in_place, scope / "self_attn", cfg, layer) : std::nullopt;
+  Mixer mixer = attends ? Mixer(Attention(scope / "self_attn", cfg, layer)) : Mixer(Mamba2Mixer(scope / "mamba", cfg.mamba));
   RMSNorm post_attention_layernorm{scope / "post_attention_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
   std::optional<GraniteExperts> block_sparse_moe = cfg.num_experts > 0 ? std::optional<GraniteExperts>(std::in_place, scope / "block_sparse_moe", cfg)
                                                                        : std::nullopt;
@@ -36,8 +37,7 @@ struct Layer : Module<Layer, Config> {
 
   Tensor forward(Tensor x, Decode& at) const {
     at.enter_layer(layer);
-    const auto u = input_layernorm(x);
-    const auto h = x + (mamba ? (*mamba)(u, at) : (*self_attn)(u, at)) * cfg.residual_multiplier;
+    const auto h = x + mixer(input_layernorm(x), at) * cfg.residual_multiplier;
     const auto v = post_attention_layernorm(h);
     auto y = shared_mlp(v);
     if (block_sparse_moe) y = (*block_sparse_moe)(v) + y;

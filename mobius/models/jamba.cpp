@@ -3,6 +3,7 @@
 //   h = x + (Mamba or Attention)(RMSNorm(x));   y = h + (SwiGLU or Σ softmax(n·Wg)ᵢ · SwiGLUᵢ)(n),   n = RMSNorm(h)
 //   [dt, B, C] = x_proj(x);   Δ = softplus(dt_proj(RMSNorm(dt)));   SSM(x, Δ, RMSNorm(B), RMSNorm(C))
 #include "mobius/components/moe_layer.hpp"
+#include "mobius/components/one_of.hpp"
 #include "mobius/components/selective_mixer.hpp"
 #include "mobius/models/family.hpp"
 
@@ -29,21 +30,19 @@ struct SparseMLP : Module<SparseMLP, Config> {
 };
 
 struct Layer : Module<Layer, Config> {
-  using Mixer = SelectiveMixer<RMSNorm>;
+  using Mamba = SelectiveMixer<RMSNorm>;
+  using Mixer = OneOf<Mamba, UnrotatedAttention>;
   std::int64_t layer;
-  bool attends = cfg.attends(layer);
   Layer(Scope s, const Config& c, std::int64_t layer_index) : Module(std::move(s), c), layer(layer_index) {}
 
   RMSNorm input_layernorm{scope / "input_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
-  std::optional<Mixer> mamba = attends ? std::nullopt : std::optional<Mixer>(std::in_place, scope / "mamba", cfg.mamba);
-  std::optional<UnrotatedAttention> self_attn = attends ? std::optional<UnrotatedAttention>(std::in_place, scope / "self_attn", cfg, layer) : std::nullopt;
+  Mixer mixer = cfg.attends(layer) ? Mixer(UnrotatedAttention(scope / "self_attn", cfg, layer)) : Mixer(Mamba(scope / "mamba", cfg.mamba));
   RMSNorm pre_ff_layernorm{scope / "pre_ff_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
   DenseOrSparse<SparseMLP> feed_forward{scope / "feed_forward", cfg, layer};
 
   Tensor forward(Tensor x, Decode& at) const {
     at.enter_layer(layer);
-    const auto u = input_layernorm(x);
-    const auto h = x + (mamba ? (*mamba)(u, at) : (*self_attn)(u, at));
+    const auto h = x + mixer(input_layernorm(x), at);
     return h + feed_forward(pre_ff_layernorm(h));
   }
 };

@@ -3,6 +3,7 @@
 //   [B, C, x] = in_proj(u);   y = out_proj(C · conv(B · x));   the others: q, k = rope(RMSNorm(u·Wq)), rope(RMSNorm(u·Wk))
 //   h = x + (conv or Attention)(RMSNorm(x));   y = h + w2(silu(w1(n)) · w3(n)),   n = RMSNorm(h)
 #include "mobius/components/decoder.hpp"
+#include "mobius/components/one_of.hpp"
 #include "mobius/components/state_space.hpp"
 #include "mobius/components/state_space_config.hpp"
 #include "mobius/models/family.hpp"
@@ -31,20 +32,19 @@ struct ShortConv : Module<ShortConv, Config> {
 };
 
 struct Layer : Module<Layer, Config> {
+  using Mixer = OneOf<ShortConv, HeadNormAttention>;
   std::int64_t layer;
   bool convolves = cfg.kinds[static_cast<std::size_t>(layer)] == "conv";
   Layer(Scope s, const Config& c, std::int64_t layer_index) : Module(std::move(s), c), layer(layer_index) {}
 
   RMSNorm operator_norm{scope / "operator_norm", cfg.hidden_size, cfg.rms_norm_eps};
-  std::optional<ShortConv> conv = convolves ? std::optional<ShortConv>(std::in_place, scope / "conv", cfg) : std::nullopt;
-  std::optional<HeadNormAttention> self_attn = convolves ? std::nullopt : std::optional<HeadNormAttention>(attention());
+  Mixer mixer = convolves ? Mixer(ShortConv(scope / "conv", cfg)) : Mixer(attention());
   RMSNorm ffn_norm{scope / "ffn_norm", cfg.hidden_size, cfg.rms_norm_eps};
   GatedMLP feed_forward{scope / "feed_forward", cfg, {"w1", "w3", "w2"}};
 
   Tensor forward(Tensor x, Decode& at) const {
     at.enter_layer(layer);
-    const auto u = operator_norm(x);
-    const auto h = x + (conv ? (*conv)(u, at) : (*self_attn)(u, at));
+    const auto h = x + mixer(operator_norm(x), at);
     return h + feed_forward(ffn_norm(h));
   }
 

@@ -8,6 +8,7 @@
 
 #include "mobius/base/error.hpp"
 #include "mobius/components/moe_layer.hpp"
+#include "mobius/components/one_of.hpp"
 #include "mobius/components/state_space_config.hpp"
 #include "mobius/models/family.hpp"
 
@@ -65,21 +66,21 @@ struct LightningAttention : Module<LightningAttention, Config> {
 };
 
 struct Layer : Module<Layer, Config> {
+  using Attention = OneOf<LightningAttention, SelfAttention>;
   std::int64_t layer;
   bool linear = cfg.linear(layer);
   double alpha = linear ? cfg.linear_alpha : cfg.full_alpha, beta = linear ? cfg.linear_beta : cfg.full_beta;
   Layer(Scope s, const Config& c, std::int64_t layer_index) : Module(std::move(s), c), layer(layer_index) {}
 
   RMSNorm input_layernorm{scope / "input_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
-  std::optional<LightningAttention> lightning = linear ? std::optional<LightningAttention>(std::in_place, scope / "self_attn", cfg, layer) : std::nullopt;
-  std::optional<SelfAttention> self_attn = linear ? std::nullopt : std::optional<SelfAttention>(std::in_place, scope / "self_attn", cfg, layer);
+  Attention self_attn = linear ? Attention(LightningAttention(scope / "self_attn", cfg, layer)) : Attention(SelfAttention(scope / "self_attn", cfg, layer));
   RMSNorm post_attention_layernorm{scope / "post_attention_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
   MixtralExperts block_sparse_moe{scope / "block_sparse_moe", cfg};
 
   Tensor forward(Tensor x, Decode& at) const {
     at.enter_layer(layer);
     const auto u = input_layernorm(x);
-    const auto h = u * alpha + (lightning ? (*lightning)(u, at) : (*self_attn)(u, at)) * beta;
+    const auto h = u * alpha + self_attn(u, at) * beta;
     const auto v = post_attention_layernorm(h);
     return v * cfg.mlp_alpha + block_sparse_moe(v) * cfg.mlp_beta;
   }

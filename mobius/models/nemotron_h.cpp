@@ -104,7 +104,7 @@ struct NemotronH : Module<NemotronH, Config> {
 
   Scope backbone = (scope / "backbone").or_left_out();
   Embedding embeddings{backbone / "embeddings", cfg.vocab_size, cfg.hidden_size};
-  std::vector<Layer> layers = make_layers();
+  std::vector<Layer> layers = layers_of<Layer>(backbone / "layers", cfg);
   RMSNorm norm_f{backbone / "norm_f", cfg.hidden_size, cfg.rms_norm_eps};
   Linear lm_head{scope / "lm_head", cfg.hidden_size, cfg.vocab_size};  // never tied, whatever the config says
 
@@ -112,14 +112,6 @@ struct NemotronH : Module<NemotronH, Config> {
     auto x = embeddings(input_ids);
     for (const auto& layer : layers) x = layer(x, at);
     return lm_head(norm_f(x));
-  }
-
- private:
-  std::vector<Layer> make_layers() const {
-    std::vector<Layer> out;
-    out.reserve(static_cast<std::size_t>(cfg.num_hidden_layers));
-    for (std::int64_t i = 0; i < cfg.num_hidden_layers; ++i) out.emplace_back(backbone / "layers" / i, cfg, i);
-    return out;
   }
 };
 

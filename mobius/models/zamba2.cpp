@@ -133,11 +133,10 @@ struct Layer {
 
 struct Zamba2 : Module<Zamba2, Config> {
   Scope model = (scope / "model").or_left_out(), head = scope / "lm_head";
-  Embedding embed_tokens{model / "embed_tokens", cfg.vocab_size, cfg.hidden_size,
-                         cfg.tie_word_embeddings ? std::vector{(head / "weight").path()} : std::vector<std::string>{}};
+  Embedding embed_tokens = token_embedding(model / "embed_tokens", cfg, head);
   std::vector<Layer> layers = {};
   RMSNorm final_layernorm{model / "final_layernorm", cfg.hidden_size, cfg.rms_norm_eps};
-  Linear lm_head = cfg.tie_word_embeddings ? Linear(head, embed_tokens.weight()) : Linear(head, cfg.hidden_size, cfg.vocab_size);
+  Linear lm_head = vocabulary_head(head, cfg, embed_tokens);
 
   Zamba2(Scope s, const Config& c) : Module(std::move(s), c) {
     for (std::int64_t i = 0; i < cfg.num_hidden_layers; ++i) layers.emplace_back(model / "layers", cfg, i);
