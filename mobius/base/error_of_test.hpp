@@ -1,7 +1,8 @@
-// For tests: the message of the Error that something ends with.
+// For tests: the message of the Error that something ends with, and its kind.
 //
 //   EXPECT_THAT(error_of([] { get_ep("rocm"); }), HasSubstr("Unknown execution provider"));
 //   EXPECT_EQ(error_of([&] { file.read(0); }, ErrorKind::io), "...");       // its kind is checked too
+//   EXPECT_EQ(kind_of([&] { file.read(0); }), ErrorKind::io);                // nullopt where there is no error
 #pragma once
 #include <gtest/gtest.h>
 
@@ -23,6 +24,16 @@ std::string error_of(F&& f, std::optional<ErrorKind> kind = {}) {
     return e.what();
   }
   return "no error";
+}
+
+template <class F>
+std::optional<ErrorKind> kind_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.kind();
+  }
+  return std::nullopt;
 }
 
 }  // namespace mobius

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "mobius/base/error.hpp"
+#include "mobius/base/error_of_test.hpp"
 
 namespace mobius {
 namespace {
@@ -27,16 +27,6 @@ std::string random_text(std::size_t n, unsigned seed = 1) {
 }
 
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
-
-template <class F>
-std::pair<ErrorKind, std::string> error_of(F f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return {e.kind(), e.what()};
-  }
-  return {ErrorKind::internal, "no error"};
-}
 
 class File : public ::testing::Test {
  protected:
@@ -77,22 +67,20 @@ TEST_F(File, EmptyFileMaps) {
 }
 
 TEST_F(File, OpenErrors) {
-  const auto missing = error_of([&] { MappedFile::open(folder_ / "missing"); });
-  EXPECT_EQ(missing.first, ErrorKind::not_found);
-  EXPECT_THAT(missing.second, HasSubstr("missing"));
-  EXPECT_EQ(error_of([&] { MappedFile::open(folder_); }).first, ErrorKind::io);
+  EXPECT_THAT(error_of([&] { MappedFile::open(folder_ / "missing"); }, ErrorKind::not_found), HasSubstr("missing"));
+  EXPECT_EQ(kind_of([&] { MappedFile::open(folder_); }), ErrorKind::io);
   ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
-  EXPECT_EQ(error_of([&] { MappedFile::open(folder_ / "pipe"); }).first, ErrorKind::io);
+  EXPECT_EQ(kind_of([&] { MappedFile::open(folder_ / "pipe"); }), ErrorKind::io);
 }
 
 TEST_F(File, ReadsBeyondTheEndAreErrors) {
   const fs::path path = write("a", random_text(100));
   const auto file = MappedFile::open(path);
   std::vector<std::byte> out(50);
-  EXPECT_EQ(error_of([&] { file->read_at(51, out); }).first, ErrorKind::corrupt_file);
-  EXPECT_EQ(error_of([&] { file->read_at(~0ull - 10, out); }).first, ErrorKind::corrupt_file);
+  EXPECT_EQ(kind_of([&] { file->read_at(51, out); }), ErrorKind::corrupt_file);
+  EXPECT_EQ(kind_of([&] { file->read_at(~0ull - 10, out); }), ErrorKind::corrupt_file);
   fs::resize_file(path, 60);  // shrinks while it is open
-  EXPECT_EQ(error_of([&] { file->read_at(50, out); }).first, ErrorKind::io);
+  EXPECT_EQ(kind_of([&] { file->read_at(50, out); }), ErrorKind::io);
 }
 
 TEST_F(File, OutputIsWrittenAtPositionsByManyThreads) {
@@ -113,17 +101,15 @@ TEST_F(File, OutputIsWrittenAtPositionsByManyThreads) {
 
 TEST_F(File, OutputErrors) {
   write("there", "x");
-  EXPECT_EQ(error_of([&] { OutputFile(folder_ / "there", 1); }).first, ErrorKind::io);
-  EXPECT_EQ(error_of([&] { OutputFile(folder_ / "no" / "folder", 1); }).first, ErrorKind::io);
+  EXPECT_EQ(kind_of([&] { OutputFile(folder_ / "there", 1); }), ErrorKind::io);
+  EXPECT_EQ(kind_of([&] { OutputFile(folder_ / "no" / "folder", 1); }), ErrorKind::io);
   OutputFile out(folder_ / "out", 10);
-  EXPECT_EQ(error_of([&] { out.write_at(5, bytes_of("too long")); }).first, ErrorKind::internal);
+  EXPECT_EQ(kind_of([&] { out.write_at(5, bytes_of("too long")); }), ErrorKind::internal);
 }
 
 TEST_F(File, FullDiskIsFoundAtOnce) {
   const std::uint64_t too_much = *free_disk_space(folder_) + (1ull << 40);
-  const auto error = error_of([&] { OutputFile(folder_ / "out", too_much); });
-  EXPECT_EQ(error.first, ErrorKind::io);
-  EXPECT_THAT(error.second, HasSubstr(std::to_string(too_much)));
+  EXPECT_THAT(error_of([&] { OutputFile(folder_ / "out", too_much); }, ErrorKind::io), HasSubstr(std::to_string(too_much)));
   EXPECT_FALSE(fs::exists(folder_ / "out"));
 }
 
@@ -144,9 +130,9 @@ TEST_F(File, CopiesRanges) {
   }
   fs::remove(folder_ / "out");
   OutputFile out(folder_ / "out", 4 << 20);
-  EXPECT_EQ(error_of([&] { out.copy_at(0, *source, 1 << 20, (2 << 20) + 1); }).first, ErrorKind::corrupt_file);
+  EXPECT_EQ(kind_of([&] { out.copy_at(0, *source, 1 << 20, (2 << 20) + 1); }), ErrorKind::corrupt_file);
   fs::resize_file(folder_ / "in", 1 << 20);
-  EXPECT_EQ(error_of([&] { out.copy_at(0, *source, 0, 2 << 20); }).first, ErrorKind::io);
+  EXPECT_EQ(kind_of([&] { out.copy_at(0, *source, 0, 2 << 20); }), ErrorKind::io);
 }
 
 TEST_F(File, TextFiles) {
@@ -154,13 +140,13 @@ TEST_F(File, TextFiles) {
   EXPECT_EQ(read_text_file(write("a", text)), text);
   write_text_file(folder_ / "a", "short");
   EXPECT_EQ(read_text_file(folder_ / "a"), "short");
-  EXPECT_EQ(error_of([&] { read_text_file(folder_ / "a", 4); }).first, ErrorKind::corrupt_file);
-  EXPECT_EQ(error_of([&] { read_text_file("/dev/zero", 1000); }).first, ErrorKind::io);
+  EXPECT_EQ(kind_of([&] { read_text_file(folder_ / "a", 4); }), ErrorKind::corrupt_file);
+  EXPECT_EQ(kind_of([&] { read_text_file("/dev/zero", 1000); }), ErrorKind::io);
   ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
-  EXPECT_EQ(error_of([&] { read_text_file(folder_ / "pipe"); }).first, ErrorKind::io);  // and doesn't wait for a writer
-  EXPECT_EQ(error_of([&] { read_text_file(folder_ / "b"); }).first, ErrorKind::not_found);
-  EXPECT_EQ(error_of([&] { read_text_file(folder_); }).first, ErrorKind::io);
-  EXPECT_EQ(error_of([&] { write_text_file(folder_ / "no" / "b", "x"); }).first, ErrorKind::io);
+  EXPECT_EQ(kind_of([&] { read_text_file(folder_ / "pipe"); }), ErrorKind::io);  // and doesn't wait for a writer
+  EXPECT_EQ(kind_of([&] { read_text_file(folder_ / "b"); }), ErrorKind::not_found);
+  EXPECT_EQ(kind_of([&] { read_text_file(folder_); }), ErrorKind::io);
+  EXPECT_EQ(kind_of([&] { write_text_file(folder_ / "no" / "b", "x"); }), ErrorKind::io);
 }
 
 TEST_F(File, CopyFollowsLinksAndReplacesThem) {
@@ -175,7 +161,7 @@ TEST_F(File, CopyFollowsLinksAndReplacesThem) {
   EXPECT_EQ(read_text_file(folder_ / "link"), text);
   copy_file_contents(from, from);
   EXPECT_EQ(read_text_file(from), text);
-  EXPECT_EQ(error_of([&] { copy_file_contents(from, folder_); }).first, ErrorKind::io);
+  EXPECT_EQ(kind_of([&] { copy_file_contents(from, folder_); }), ErrorKind::io);
 }
 
 TEST_F(File, ReplacesFilesAndFolders) {
@@ -196,7 +182,7 @@ TEST_F(File, ReplacesFilesAndFolders) {
   EXPECT_FALSE(fs::exists(folder_ / "out" / "deep"));
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
 
-  EXPECT_EQ(error_of([&] { replace_path(folder_ / "missing", folder_ / "out"); }).first, ErrorKind::not_found);
+  EXPECT_EQ(kind_of([&] { replace_path(folder_ / "missing", folder_ / "out"); }), ErrorKind::not_found);
   EXPECT_EQ(read_text_file(folder_ / "out" / "b"), "b");
 }
 
@@ -214,8 +200,8 @@ TEST_F(File, TemporarySiblings) {
   write(first.filename().string(), "x");
   const fs::path second = temporary_sibling(folder_ / "out");
   EXPECT_EQ(second.filename(), ".out." + std::to_string(::getpid()) + ".1.tmp");
-  EXPECT_EQ(error_of([&] { temporary_sibling(folder_ / "no" / "out"); }).first, ErrorKind::io);
-  EXPECT_EQ(error_of([&] { temporary_sibling("/"); }).first, ErrorKind::invalid_argument);
+  EXPECT_EQ(kind_of([&] { temporary_sibling(folder_ / "no" / "out"); }), ErrorKind::io);
+  EXPECT_EQ(kind_of([&] { temporary_sibling("/"); }), ErrorKind::invalid_argument);
 }
 
 TEST_F(File, RemovesOnlyWhatDeadProcessesLeft) {

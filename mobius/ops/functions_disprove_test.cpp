@@ -9,6 +9,7 @@
 #include "mobius/base/json.hpp"
 #include "mobius/formats/gguf_test_writer.hpp"
 #include "mobius/formats/onnx_writer.hpp"
+#include "mobius/ops/array_json_test.hpp"
 #include "mobius/ops/function_forms_test.hpp"
 #include "mobius/ops/functions.hpp"
 #include "mobius/ops/functions_body.hpp"
@@ -170,13 +171,6 @@ INSTANTIATE_TEST_SUITE_P(Functions, BodiesOf, testing::ValuesIn(operators()), []
 });
 
 // ── for other runtimes ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-Json json_of(const Array& a) {
-  Json::Array dims, values;
-  for (const auto d : a.dims) dims.push_back(d);
-  for (const auto v : a.values) values.push_back(std::isfinite(v) ? Json(v) : Json(v > 0 ? "inf" : "-inf"));
-  return Json::Object{{"type", static_cast<int>(a.dtype)}, {"dims", std::move(dims)}, {"values", std::move(values)}};
-}
 
 // Writes each form with its body, inputs and the operator's results to the folder that MOBIUS_DUMP_FORMS names
 // (tests/test_function_bodies_on_runtime.py).

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "mobius/base/error.hpp"
+#include "mobius/base/error_of_test.hpp"
 #include "mobius/formats/gguf_test_writer.hpp"
 #include "mobius/package/gguf_files.hpp"
 #include "mobius/package/gguf_rope.hpp"
@@ -31,14 +31,8 @@ Json config_of(const GgufWriter& w) {
   TempFolder folder;
   return config_from_gguf(*GgufFile::open(folder.write("m.gguf", w.bytes())));
 }
-std::string error_of(const GgufWriter& w, ErrorKind kind) {
-  try {
-    config_of(w);
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), kind) << e.what();
-    return e.what();
-  }
-  return "no error";
+std::string refusal(const GgufWriter& w, ErrorKind kind) {
+  return error_of([&] { config_of(w); }, kind);
 }
 // Every key of `expected` must be in `config` with the same value.
 void expect_keys(const Json& config, const char* expected) {
@@ -99,7 +93,7 @@ TEST(GgufConfig, Gemma) {
                                               "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}})");
   EXPECT_EQ(gemma3.find("rope_theta"), nullptr);
   EXPECT_EQ(gemma3.find("rope_scaling"), nullptr);
-  EXPECT_THAT(error_of(writer("gemma3"), ErrorKind::corrupt_file), HasSubstr("gemma3.attention.sliding_window is absent"));
+  EXPECT_THAT(refusal(writer("gemma3"), ErrorKind::corrupt_file), HasSubstr("gemma3.attention.sliding_window is absent"));
 }
 
 TEST(GgufConfig, Olmo3IsOlmo2WithAWindow) {
@@ -147,9 +141,9 @@ TEST(GgufConfig, RopeScalingByKeys) {
                             .set("qwen2.rope.scaling.original_context_length", 32)
                             .set("qwen2.rope.scaling.yarn_beta_fast", 16.0f)),
               R"({"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "beta_fast": 16.0}})");
-  EXPECT_EQ(error_of(writer("llama").set("llama.rope.scaling.type", "odd").set("llama.rope.scaling.factor", 2.0f), ErrorKind::unsupported),
+  EXPECT_EQ(refusal(writer("llama").set("llama.rope.scaling.type", "odd").set("llama.rope.scaling.factor", 2.0f), ErrorKind::unsupported),
             "rope scaling odd is not supported (linear, yarn, longrope and llama3 are)");
-  EXPECT_EQ(error_of(writer("llama").set("llama.rope.scaling.type", "yarn"), ErrorKind::corrupt_file),
+  EXPECT_EQ(refusal(writer("llama").set("llama.rope.scaling.type", "yarn"), ErrorKind::corrupt_file),
             "metadata llama.rope.scaling.factor is absent or not positive");
 }
 
@@ -182,29 +176,29 @@ TEST(GgufConfig, RecoversLlama3Scaling) {
                                                     .c_str());
   }
   expect_keys(config_of(with_freqs(std::vector<double>(32, 1))), R"({"rope_scaling": null})");
-  EXPECT_THAT(error_of(with_freqs(llama3_rope_factors(64, 500000, 8, 1, 4, 4096)), ErrorKind::unsupported), HasSubstr("rope scaling of another kind"));
-  EXPECT_EQ(error_of(with_freqs({1, 2}), ErrorKind::corrupt_file), "tensor rope_freqs.weight is 2 x f32, expected 32 x f32");
-  EXPECT_THAT(error_of(with_freqs(std::vector<double>(32, 0)), ErrorKind::corrupt_file), HasSubstr("holds 0, expected positive factors"));
+  EXPECT_THAT(refusal(with_freqs(llama3_rope_factors(64, 500000, 8, 1, 4, 4096)), ErrorKind::unsupported), HasSubstr("rope scaling of another kind"));
+  EXPECT_EQ(refusal(with_freqs({1, 2}), ErrorKind::corrupt_file), "tensor rope_freqs.weight is 2 x f32, expected 32 x f32");
+  EXPECT_THAT(refusal(with_freqs(std::vector<double>(32, 0)), ErrorKind::corrupt_file), HasSubstr("holds 0, expected positive factors"));
 }
 
 TEST(GgufConfig, RefusesWhatDoesNotFit) {
-  EXPECT_EQ(error_of(writer("llama").set("llama.rope.dimension_count", 4), ErrorKind::unsupported),
+  EXPECT_EQ(refusal(writer("llama").set("llama.rope.dimension_count", 4), ErrorKind::unsupported),
             "rope on 4 of 8 elements of a head is not supported for architecture llama");
-  EXPECT_EQ(error_of(writer("phi3").set("phi3.rope.dimension_count", 16), ErrorKind::corrupt_file), "rope on 16 elements of a head of 8");
-  EXPECT_EQ(error_of(writer("llama").set("llama.attention.value_length", 4), ErrorKind::unsupported),
+  EXPECT_EQ(refusal(writer("phi3").set("phi3.rope.dimension_count", 16), ErrorKind::corrupt_file), "rope on 16 elements of a head of 8");
+  EXPECT_EQ(refusal(writer("llama").set("llama.attention.value_length", 4), ErrorKind::unsupported),
             "value heads of 4 beside key heads of 8 are not supported");
-  EXPECT_EQ(error_of(writer("llama").set("llama.rope.freq_base", -1.0f), ErrorKind::corrupt_file), "metadata llama.rope.freq_base is -1");
-  EXPECT_THAT(error_of(writer("bert"), ErrorKind::unsupported), HasSubstr("architecture bert is not supported; these are: gemma"));
+  EXPECT_EQ(refusal(writer("llama").set("llama.rope.freq_base", -1.0f), ErrorKind::corrupt_file), "metadata llama.rope.freq_base is -1");
+  EXPECT_THAT(refusal(writer("bert"), ErrorKind::unsupported), HasSubstr("architecture bert is not supported; these are: gemma"));
 
   GgufWriter no_embedding;
   no_embedding.set("general.architecture", "llama");
-  EXPECT_THAT(error_of(no_embedding, ErrorKind::corrupt_file), HasSubstr("there is no matrix token_embd.weight"));
-  EXPECT_EQ(error_of(no_embedding.floats("token_embd.weight", {6, 32}), ErrorKind::corrupt_file), "metadata llama.embedding_length is absent");
-  EXPECT_EQ(error_of(no_embedding.set("llama.embedding_length", 16), ErrorKind::corrupt_file),
+  EXPECT_THAT(refusal(no_embedding, ErrorKind::corrupt_file), HasSubstr("there is no matrix token_embd.weight"));
+  EXPECT_EQ(refusal(no_embedding.floats("token_embd.weight", {6, 32}), ErrorKind::corrupt_file), "metadata llama.embedding_length is absent");
+  EXPECT_EQ(refusal(no_embedding.set("llama.embedding_length", 16), ErrorKind::corrupt_file),
             "token_embd.weight has 32 columns, expected 16 (llama.embedding_length)");
   GgufWriter zero;
   zero.set("general.architecture", "llama").set("llama.embedding_length", 32).set("llama.block_count", 0).floats("token_embd.weight", {6, 32});
-  EXPECT_EQ(error_of(zero, ErrorKind::corrupt_file), "metadata llama.block_count is 0, expected a positive number");
+  EXPECT_EQ(refusal(zero, ErrorKind::corrupt_file), "metadata llama.block_count is 0, expected a positive number");
 }
 
 TEST(GgufFiles, OfAWholeModel) {

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "mobius/base/error.hpp"
+#include "mobius/base/error_of_test.hpp"
 #include "mobius/formats/gguf_test_writer.hpp"
 #include "mobius/package/gguf_files.hpp"
 #include "mobius/package/gguf_pre_tokenizers.hpp"
@@ -23,14 +23,8 @@ GgufTokenizer tokenizer_of(const GgufWriter& w) {
   TempFolder folder;
   return tokenizer_from_gguf(*GgufFile::open(folder.write("m.gguf", w.bytes())));
 }
-std::string error_of(const GgufWriter& w, ErrorKind kind) {
-  try {
-    tokenizer_of(w);
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), kind) << e.what();
-    return e.what();
-  }
-  return "no error";
+std::string refusal(const GgufWriter& w, ErrorKind kind) {
+  return error_of([&] { tokenizer_of(w); }, kind);
 }
 
 GgufWriter byte_level(const char* pre = "smollm") {
@@ -159,23 +153,23 @@ TEST(GgufTokenizer, MergesByScoreThenByLength) {
 TEST(GgufTokenizer, TakesAWholeTokenizerWhenThereIsOne) {
   const GgufTokenizer t = tokenizer_of(byte_level("unheard-of").set("tokenizer.huggingface.json", R"({"version": "1.0"})"));
   EXPECT_EQ(t.tokenizer.dump(), R"({"version": "1.0"})");
-  EXPECT_THAT(error_of(byte_level().set("tokenizer.huggingface.json", "{"), ErrorKind::corrupt_file), HasSubstr("tokenizer.huggingface.json: "));
+  EXPECT_THAT(refusal(byte_level().set("tokenizer.huggingface.json", "{"), ErrorKind::corrupt_file), HasSubstr("tokenizer.huggingface.json: "));
 }
 
 TEST(GgufTokenizer, RefusesByName) {
-  EXPECT_THAT(error_of(byte_level("unheard-of"), ErrorKind::unsupported),
+  EXPECT_THAT(refusal(byte_level("unheard-of"), ErrorKind::unsupported),
               HasSubstr("tokenizer.ggml.pre is unheard-of, which is not known; these are: command-r, dbrx"));
   GgufWriter w;
   w.set("tokenizer.ggml.model", "bert").set("tokenizer.ggml.tokens", std::vector<std::string>{"a"});
-  EXPECT_EQ(error_of(w, ErrorKind::unsupported), "a tokenizer of model bert in a GGUF file is not supported (gpt2 and llama are)");
-  EXPECT_EQ(error_of(GgufWriter(), ErrorKind::corrupt_file), "metadata tokenizer.ggml.model is absent");
+  EXPECT_EQ(refusal(w, ErrorKind::unsupported), "a tokenizer of model bert in a GGUF file is not supported (gpt2 and llama are)");
+  EXPECT_EQ(refusal(GgufWriter(), ErrorKind::corrupt_file), "metadata tokenizer.ggml.model is absent");
 }
 
 TEST(GgufTokenizer, RefusesListsThatContradictEachOther) {
   const auto with = [](std::vector<std::string> tokens, std::vector<int> types, std::vector<std::string> merges) {
     GgufWriter w;
     w.set("tokenizer.ggml.model", "gpt2").set("tokenizer.ggml.pre", "gpt-2").set("tokenizer.ggml.tokens", tokens);
-    return error_of(w.set("tokenizer.ggml.token_type", types).set("tokenizer.ggml.merges", merges), ErrorKind::corrupt_file);
+    return refusal(w.set("tokenizer.ggml.token_type", types).set("tokenizer.ggml.merges", merges), ErrorKind::corrupt_file);
   };
   EXPECT_EQ(with({}, {}, {}), "metadata tokenizer.ggml.tokens is absent or empty");
   EXPECT_EQ(with({"a", "b"}, {1}, {}), "tokenizer.ggml.token_type has 1 entries for 2 tokens");
@@ -186,7 +180,7 @@ TEST(GgufTokenizer, RefusesListsThatContradictEachOther) {
   EXPECT_EQ(with({"a", "", "[EMPTY_1]"}, {1, 1, 1}, {}), R"(tokens 1 and 2 of the vocabulary are both "[EMPTY_1]")");
   GgufWriter no_merges;
   no_merges.set("tokenizer.ggml.model", "gpt2").set("tokenizer.ggml.pre", "gpt-2").set("tokenizer.ggml.tokens", std::vector<std::string>{"a"});
-  EXPECT_EQ(error_of(no_merges, ErrorKind::corrupt_file), "metadata tokenizer.ggml.merges is absent");
+  EXPECT_EQ(refusal(no_merges, ErrorKind::corrupt_file), "metadata tokenizer.ggml.merges is absent");
 }
 
 TEST(GgufPreTokenizers, AreKnownByName) {

@@ -7,6 +7,7 @@
 #include "mobius/base/json.hpp"
 #include "mobius/formats/gguf_test_writer.hpp"
 #include "mobius/formats/onnx_writer.hpp"
+#include "mobius/ops/array_json_test.hpp"
 #include "mobius/passes/passes.hpp"
 #include "mobius/rules/all_rules_test.hpp"
 
@@ -19,13 +20,6 @@ ir::DataType float_type_of(const ir::Model& model) {
     for (const auto* v : *list)
       if (ir::is_floating_point(v->dtype())) return v->dtype();
   return ir::DataType::float32;
-}
-
-Json json_of(const ops::Array& a) {
-  Json::Array dims, values;
-  for (const auto d : a.dims) dims.push_back(d);
-  for (const auto v : a.values) values.push_back(std::isfinite(v) ? Json(v) : Json(v > 0 ? "inf" : "-inf"));
-  return Json::Object{{"type", static_cast<int>(a.dtype)}, {"dims", std::move(dims)}, {"values", std::move(values)}};
 }
 
 class Pairs {
@@ -93,9 +87,9 @@ class Pairs {
     Json::Array out;
     for (const auto& arrays : inputs) {
       Json given = Json::Object{}, wanted = Json::Object{};
-      for (const auto& [input, array] : arrays) given.set(input, json_of(array));
+      for (const auto& [input, array] : arrays) given.set(input, ops::json_of(array));
       const auto results = ops::interpret(*pair.before.graph, arrays);
-      for (const auto* o : pair.before.graph->outputs()) wanted.set(o->name, json_of(results.at(o->name)));
+      for (const auto* o : pair.before.graph->outputs()) wanted.set(o->name, ops::json_of(results.at(o->name)));
       out.push_back(Json::Object{{"inputs", std::move(given)}, {"outputs", std::move(wanted)}});
     }
     return out;

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "mobius/base/error.hpp"
+#include "mobius/base/error_of_test.hpp"
 #include "mobius/formats/gguf_test_writer.hpp"
 
 namespace mobius::weights {
@@ -31,14 +31,8 @@ std::string safetensors(const std::vector<std::string>& names) {
 constexpr const char* index_of_two = R"({"metadata":{"total_size":3},"weight_map":
     {"a":"model-00001-of-00002.safetensors","b":"model-00002-of-00002.safetensors","c":"model-00001-of-00002.safetensors"}})";
 
-std::string error_of(const fs::path& path, ErrorKind kind) {
-  try {
-    Checkpoint::open(path);
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), kind) << e.what();
-    return e.what();
-  }
-  return "no error";
+std::string refusal(const fs::path& path, ErrorKind kind) {
+  return error_of([&] { Checkpoint::open(path); }, kind);
 }
 
 TEST(Checkpoint, OpensOneFile) {
@@ -89,7 +83,7 @@ TEST(Checkpoint, FollowsTheLinksOfTheHubCache) {
   EXPECT_THAT(c.provenance().text(), HasSubstr("revision 0123abcd: model.safetensors ("));
 
   fs::remove(hub.path() / "models--x--y/blobs/1234");
-  EXPECT_THAT(error_of(snapshot, ErrorKind::not_found), HasSubstr("model.safetensors is a link to a file that is not there"));
+  EXPECT_THAT(refusal(snapshot, ErrorKind::not_found), HasSubstr("model.safetensors is a link to a file that is not there"));
 }
 
 TEST(Checkpoint, OpensGguf) {
@@ -108,7 +102,7 @@ TEST(Checkpoint, OpensGguf) {
     EXPECT_NE(c.gguf(), nullptr);
   }
   folder.write("other.gguf", w.bytes());
-  EXPECT_THAT(error_of(folder.path(), ErrorKind::invalid_argument), HasSubstr("holds 2 GGUF models; name one of them: other.gguf, tiny.gguf"));
+  EXPECT_THAT(refusal(folder.path(), ErrorKind::invalid_argument), HasSubstr("holds 2 GGUF models; name one of them: other.gguf, tiny.gguf"));
 }
 
 TEST(Checkpoint, OpensSplitGguf) {
@@ -122,31 +116,31 @@ TEST(Checkpoint, OpensSplitGguf) {
 }
 
 TEST(Checkpoint, SaysWhatAFolderWithoutWeightsHolds) {
-  EXPECT_THAT(error_of("/nonexistent/folder", ErrorKind::not_found), HasSubstr("/nonexistent/folder does not exist"));
+  EXPECT_THAT(refusal("/nonexistent/folder", ErrorKind::not_found), HasSubstr("/nonexistent/folder does not exist"));
 
   TempFolder folder;
   folder.write("config.json", "{}");
   folder.write("training_args.bin", "");
-  EXPECT_THAT(error_of(folder.path(), ErrorKind::not_found), HasSubstr("holds no weights: expected model.safetensors"));
-  EXPECT_THAT(error_of(folder.path() / "config.json", ErrorKind::unsupported), HasSubstr("is not a checkpoint"));
+  EXPECT_THAT(refusal(folder.path(), ErrorKind::not_found), HasSubstr("holds no weights: expected model.safetensors"));
+  EXPECT_THAT(refusal(folder.path() / "config.json", ErrorKind::unsupported), HasSubstr("is not a checkpoint"));
 
   folder.write("pytorch_model.bin", "");
-  EXPECT_THAT(error_of(folder.path(), ErrorKind::unsupported),
+  EXPECT_THAT(refusal(folder.path(), ErrorKind::unsupported),
               HasSubstr("weights in pytorch_model.bin only, which can't be read safely; convert them to safetensors"));
 
   folder.write("adapter_model.safetensors", "");
-  EXPECT_THAT(error_of(folder.path(), ErrorKind::unsupported), HasSubstr("holds a LoRA adapter, not a model; its base model is not named"));
+  EXPECT_THAT(refusal(folder.path(), ErrorKind::unsupported), HasSubstr("holds a LoRA adapter, not a model; its base model is not named"));
   folder.write("adapter_config.json", R"({"base_model_name_or_path":"meta-llama/Llama-2-7b-hf"})");
-  EXPECT_THAT(error_of(folder.path(), ErrorKind::unsupported), HasSubstr("its base model is meta-llama/Llama-2-7b-hf"));
+  EXPECT_THAT(refusal(folder.path(), ErrorKind::unsupported), HasSubstr("its base model is meta-llama/Llama-2-7b-hf"));
 }
 
 TEST(Checkpoint, NamesMissingShards) {
   TempFolder folder;
   folder.write("model.safetensors.index.json", index_of_two);
   folder.write("model-00002-of-00002.safetensors", "broken, but the missing one is said first");
-  EXPECT_THAT(error_of(folder.path(), ErrorKind::not_found), HasSubstr("model-00001-of-00002.safetensors is missing; it should hold 2 tensors (a, c)"));
+  EXPECT_THAT(refusal(folder.path(), ErrorKind::not_found), HasSubstr("model-00001-of-00002.safetensors is missing; it should hold 2 tensors (a, c)"));
   fs::remove(folder.path() / "model-00002-of-00002.safetensors");
-  EXPECT_THAT(error_of(folder.path(), ErrorKind::not_found), HasSubstr("; 2 of 2 shards are missing: model-00001-of-00002.safetensors, model-00002-of-00002"));
+  EXPECT_THAT(refusal(folder.path(), ErrorKind::not_found), HasSubstr("; 2 of 2 shards are missing: model-00001-of-00002.safetensors, model-00002-of-00002"));
 }
 
 TEST(Checkpoint, RefusesAnIndexThatIsWrong) {
@@ -155,7 +149,7 @@ TEST(Checkpoint, RefusesAnIndexThatIsWrong) {
   folder.write("model-00002-of-00002.safetensors", safetensors({"b"}));
   const auto with = [&](std::string_view index) {
     folder.write("model.safetensors.index.json", index);
-    return error_of(folder.path(), ErrorKind::corrupt_file);
+    return refusal(folder.path(), ErrorKind::corrupt_file);
   };
   EXPECT_THAT(with(index_of_two), HasSubstr("says that model-00001-of-00002.safetensors holds tensor c, but it does not"));
   EXPECT_THAT(with("{"), HasSubstr("model.safetensors.index.json: JSON"));
@@ -171,10 +165,10 @@ TEST(Checkpoint, RefusesAnIndexThatIsWrong) {
 TEST(Checkpoint, NamesTheFileThatIsBroken) {
   TempFolder folder;
   folder.write("model.safetensors", std::string("\xff\xff\xff\xff\0\0\0\0{", 9));
-  EXPECT_THAT(error_of(folder.path(), ErrorKind::corrupt_file), HasSubstr("model.safetensors: the header length 4294967295 is over"));
+  EXPECT_THAT(refusal(folder.path(), ErrorKind::corrupt_file), HasSubstr("model.safetensors: the header length 4294967295 is over"));
   TempFolder other;
   other.write("m.gguf", GgufWriter().set("general.architecture", "rwkv").bytes());
-  EXPECT_THAT(error_of(other.path(), ErrorKind::unsupported), HasSubstr("m.gguf: a GGUF file of architecture rwkv is not supported; these are: gemma"));
+  EXPECT_THAT(refusal(other.path(), ErrorKind::unsupported), HasSubstr("m.gguf: a GGUF file of architecture rwkv is not supported; these are: gemma"));
 }
 
 }  // namespace
