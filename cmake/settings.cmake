@@ -12,6 +12,12 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
+# For what handles graphs, which are small, and for tests: compiled in half the time, and a little slower.
+set(MOBIUS_BRIEF "")
+if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+  set(MOBIUS_BRIEF -O1)
+endif()
+
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 reports false positives of these inside the standard library at -O2.

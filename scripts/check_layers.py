@@ -42,7 +42,7 @@ HEAVY = {
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
-DEPENDS = re.compile(r"^\s*mobius_folder\(\s*(\w+)(?:\s+DEPENDS\s+([\w\s]+?))?\s*\)", re.MULTILINE)
+DEPENDS = re.compile(r"^\s*mobius_folder\(\s*(\w+)(?:\s+HOT)?(?:\s+DEPENDS\s+([\w\s]+?))?\s*\)", re.MULTILINE)
 
 
 def allowed_folders(cmake: str) -> dict[str, set[str]]:
@@ -118,7 +118,7 @@ def check(root: Path) -> list[str]:
 
 def self_test() -> list[str]:
     """Lays out small trees with one fault each, and tells which faults are not found."""
-    cmake = "mobius_folder(base)\nmobius_folder(ir DEPENDS base)\nmobius_folder(ops DEPENDS ir)\nmobius_folder(ep DEPENDS ir)\n" \
+    cmake = "mobius_folder(base HOT)\nmobius_folder(ir HOT DEPENDS base)\nmobius_folder(ops DEPENDS ir)\nmobius_folder(ep DEPENDS ir)\n" \
             "mobius_folder(nn DEPENDS ops ep)\nmobius_folder(tasks DEPENDS nn)\nmobius_folder(models DEPENDS tasks)\n" \
             "mobius_folder(formats DEPENDS ir)\nmobius_folder(rewrite DEPENDS ops ep nn)\nmobius_folder(rules DEPENDS rewrite)\n"
     good = [("mobius/ops/a.cpp", "mobius/base/error.hpp"), ("mobius/nn/a.cpp", "mobius/ep/context.hpp"), ("mobius/models/a.cpp", "mobius/tasks/a.hpp"),

@@ -21,5 +21,4 @@ configure_file(${folder}/family_table.cpp.in ${PROJECT_BINARY_DIR}/generated/fam
 target_sources(${target} PRIVATE ${PROJECT_BINARY_DIR}/generated/family_table.cpp)
 if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
-  target_compile_options(${target} PRIVATE -O1)  # building graphs is not hot
 endif()
