@@ -143,8 +143,9 @@ Tensor logits_of(const Routing& routing, std::int64_t experts, ir::DataType dtyp
 bool GatedExperts::have_kernel(Tensor tokens, const Routing& routing) const {
   const auto& ep = ep_capabilities();
   const auto fits = [&](std::int64_t size) { return size % ep.fused_moe_size_multiple == 0; };
-  return gating_.swiglu() && ep.fused_moe_dtypes.contains(tokens.dtype()) && fits(down_.weight.dims()[1]) && fits(down_.weight.dims()[2]) &&
-         (is_the_kernels_own(routing, tokens.dtype()) || is_never_negative(routing.weights.value()));
+  // Some routers give a place to an expert that counts nothing, and so may choose more than there are; the kernel can't.
+  return gating_.swiglu() && routing.experts.dim(1).value() <= experts_ && ep.fused_moe_dtypes.contains(tokens.dtype()) && fits(down_.weight.dims()[1]) &&
+         fits(down_.weight.dims()[2]) && (is_the_kernels_own(routing, tokens.dtype()) || is_never_negative(routing.weights.value()));
 }
 
 // The kernel's router is a softmax over logits and the k largest of it. Any other is told to it by the logarithms of its weights, and what the kernel makes

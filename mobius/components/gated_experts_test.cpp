@@ -155,6 +155,11 @@ TEST(FusedExperts, StayGroupedWhereTheKernelCannot) {
   EXPECT_FALSE(is_fused({.name = "other dtype", .fused_moe_dtypes = {DataType::float16}}, swiglu(), plain));
   EXPECT_FALSE(is_fused({.name = "sizes", .fused_moe_dtypes = {DataType::float32}, .fused_moe_size_multiple = 2}, swiglu(), plain)) << "hidden is 3";
   EXPECT_FALSE(is_fused(with_kernel(), gated_by(std::string("relu")), plain)) << "no such gate";
+  const Router each_twice = [](Tensor l) {
+    const auto r = choose(sigmoid(l), experts);
+    return Routing{concat<Tensor>({r.weights, r.weights}, 1), concat<Tensor>({r.experts, r.experts}, 1)};
+  };
+  EXPECT_FALSE(is_fused(with_kernel(), swiglu(), each_twice)) << "more places than experts";
   EXPECT_FALSE(is_fused(with_kernel(), swiglu(), [](Tensor l) { return choose(l, chosen); })) << "weights below zero";
   EXPECT_FALSE(is_fused(with_kernel(), swiglu(), [](Tensor l) { return scaled(choose(sigmoid(l), chosen), -1); })) << "turned below zero";
 }
