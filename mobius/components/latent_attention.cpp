@@ -59,8 +59,6 @@ void read_latent_attention(LatentConfig& c, const ConfigReader& r, const LatentD
   c.qk_rope_head_dim = r.size("qk_rope_head_dim", d.qk_rope_head_dim);
   c.v_head_dim = r.size("v_head_dim", d.v_head_dim);
   c.qkv_bias = c.o_bias = r.boolean("attention_bias", false);
-  if (const auto stated = r.optional_size("qk_head_dim"); stated && *stated != c.qk_head_dim())
-    r.unsupported(fmt::format("qk_head_dim = {} is not supported: only qk_nope_head_dim + qk_rope_head_dim = {}", *stated, c.qk_head_dim()));
   if (c.num_key_value_heads != c.num_attention_heads)
     r.unsupported(fmt::format("num_key_value_heads = {} is not supported: latent attention has as many as num_attention_heads = {}", c.num_key_value_heads,
                               c.num_attention_heads));

@@ -19,13 +19,18 @@ struct Attention : OneOf<SelfAttention, HeadNormAttention> {
 
 using Glm4Moe = CausalLM<MoeLayer<Attention, CorrectedExperts, Config>, Config>;
 
+// The published sizes go with a head size of their own; with others it follows from them.
+std::optional<std::int64_t> head_dim_without_key(const ConfigReader& r) {
+  return r.has("hidden_size") || r.has("num_attention_heads") ? std::nullopt : std::optional<std::int64_t>(128);
+}
+
 Config config(const ConfigReader& r) {
   Config c{{{read_decoder(r, {.vocab_size = 151552,
                               .intermediate_size = 10944,
                               .num_hidden_layers = 46,
                               .num_attention_heads = 96,
                               .num_key_value_heads = 8,
-                              .head_dim = 128,
+                              .head_dim = head_dim_without_key(r),
                               .max_position_embeddings = 131072,
                               .rms_norm_eps = 1e-5,
                               .rope = {.partial_rotary_factor = 0.5}})}}};

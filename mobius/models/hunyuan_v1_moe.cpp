@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <vector>
 
 #include "mobius/components/moe_layer.hpp"
 #include "mobius/models/family.hpp"
@@ -16,40 +17,55 @@ struct Attention : RotatedThenNormedAttention<> {
       : RotatedThenNormedAttention(std::move(s), c, layer_index, {.q_norm = "query_layernorm", .k_norm = "key_layernorm"}) {}
 };
 
-struct SparseMLP : Module<SparseMLP, MoeConfig> {
-  using Module::Module;
+struct Config : MoeConfig {
+  std::vector<std::int64_t> chosen = {};  // experts per token, by layer
+};
+
+struct SparseMLP : Module<SparseMLP, Config> {
+  std::int64_t chosen;
+  SparseMLP(Scope s, const Config& c, std::int64_t layer) : Module(std::move(s), c), chosen(c.chosen[static_cast<std::size_t>(layer)]) {}
 
   Linear wg{scope.in(ir::DataType::float32) / "gate" / "wg", cfg.hidden_size, cfg.num_experts};  // the router works in float32
   GatedExperts experts{scope / "experts", cfg.expert_sizes(), cfg.hidden_act};
   SharedExpert shared_mlp{scope / "shared_mlp", cfg, cfg.intermediate_size};
 
   Tensor forward(Tensor x) const {
-    const auto routed = over_tokens(
-        x, cfg.hidden_size, [&](Tensor tokens) { return experts(tokens, normalised(choose_by_softmax(wg(in_float32(tokens)), cfg.experts_per_token))); });
+    const auto routed =
+        over_tokens(x, cfg.hidden_size, [&](Tensor tokens) { return experts(tokens, normalised(choose_by_softmax(wg(in_float32(tokens)), chosen))); });
     return routed + shared_mlp(x);
   }
 };
 
-using HunYuanMoe = CausalLM<PreNormLayer<Attention, SparseMLP, MoeConfig>, MoeConfig>;
+using HunYuanMoe = CausalLM<PreNormLayer<Attention, SparseMLP, Config>, Config>;
 
-// Either a number, or one for each layer; those have to be equal.
-std::int64_t same_in_all_layers(const ConfigReader& r, std::string_view key, std::int64_t otherwise) {
+// Either a number, or one for each layer; more than there are layers are left aside.
+std::vector<std::int64_t> by_layer(const ConfigReader& r, std::string_view key, std::int64_t layers, std::int64_t otherwise) {
+  const auto count = static_cast<std::size_t>(layers);
   const auto* v = r.find(key);
-  if (!v || !v->is_array()) return r.size(key, otherwise);
+  if (!v || !v->is_array()) return std::vector(count, r.size(key, otherwise));
   const auto each = r.numbers(key);
-  for (const double n : each)
-    if (n != each.front() || n != std::floor(n) || n < 1)
-      r.unsupported(fmt::format("{} = {} is not supported: only one number for all layers", key, v->dump()));
-  return each.empty() ? otherwise : static_cast<std::int64_t>(each.front());
+  if (each.size() < count) r.refuse(key, fmt::format("a list of {}", each.size()), fmt::format("at least {} entries (num_hidden_layers)", layers));
+  std::vector<std::int64_t> out;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (each[i] != std::floor(each[i]) || each[i] < 1) r.refuse(key, v->dump(), "positive integers");
+    out.push_back(static_cast<std::int64_t>(each[i]));
+  }
+  return out;
 }
 
-MoeConfig config(const ConfigReader& r) {
-  MoeConfig c{read_decoder(r, {.vocab_size = 290943, .rms_norm_eps = 1e-5, .rope = {.fixed_alpha = true}})};
+Config config(const ConfigReader& r) {
+  Config c{{read_decoder(r, {.vocab_size = 290943, .rms_norm_eps = 1e-5, .rope = {.fixed_alpha = true}})}};
   c.qkv_bias = c.o_bias = r.boolean("attention_bias", false);
-  c.num_experts = same_in_all_layers(r, "num_experts", 1);
-  c.experts_per_token = same_in_all_layers(r, "moe_topk", 1);
+  const auto experts = by_layer(r, "num_experts", c.num_hidden_layers, 1);
+  c.num_experts = experts.front();
+  for (const auto n : experts)
+    if (n != c.num_experts) r.unsupported(fmt::format("num_experts = {} is not supported: only one number for all layers", r.find("num_experts")->dump()));
+  c.chosen = by_layer(r, "moe_topk", c.num_hidden_layers, 1);
   c.expert_size = c.intermediate_size;
-  check_experts(c, r);
+  for (const auto k : c.chosen) {
+    c.experts_per_token = k;
+    check_experts(c, r);
+  }
   return c;
 }
 

@@ -5,6 +5,8 @@
 //   g = h + MLP₀(n);    u = g + A₁(N(g));    y = u + MLP₁(N(u)) + e
 //
 // The latents of attention are scaled by √(hidden / rank).
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "mobius/components/latent_attention.hpp"
@@ -85,9 +87,15 @@ Config config(const ConfigReader& r) {
                                             .max_position_embeddings = 131072,
                                             .rms_norm_eps = 1e-5,
                                             .own_names = {{"num_hidden_layers", "num_layers"}, {"intermediate_size", "ffn_hidden_size"}}})}}}};
-  if (!r.has("num_layers") && r.has("num_hidden_layers")) c.num_hidden_layers = (c.num_hidden_layers + 1) / 2;  // which counts the halves
+  if (!r.has("num_layers") && r.has("num_hidden_layers")) {  // which counts the halves
+    if (c.num_hidden_layers % 2 != 0) r.refuse("num_hidden_layers", std::to_string(c.num_hidden_layers), "an even number: each layer counts as two");
+    c.num_hidden_layers /= 2;
+  }
   r.only("router_bias", false);
   read_latent_attention(c, r, {.rope = {.theta = 1e7, .interleaved = true}});
+  // Other types with latent attention have this key from both of its parts, whatever the config says.
+  if (const auto stated = r.optional_size("qk_head_dim"); stated && *stated != c.qk_head_dim())
+    r.unsupported(fmt::format("qk_head_dim = {} is not supported: only qk_nope_head_dim + qk_rope_head_dim = {}", *stated, c.qk_head_dim()));
   if (!c.q_lora_rank) r.refuse("q_lora_rank", "null", "a positive integer");
   c.q_latent_scale = std::sqrt(static_cast<double>(c.hidden_size) / static_cast<double>(*c.q_lora_rank));
   c.kv_latent_scale = std::sqrt(static_cast<double>(c.hidden_size) / static_cast<double>(c.kv_lora_rank));
@@ -95,6 +103,8 @@ Config config(const ConfigReader& r) {
   c.idle_experts = r.integer("zero_expert_num", 256);
   if (c.idle_experts < 0) r.refuse("zero_expert_num", std::to_string(c.idle_experts), "0 or more");
   c.experts_per_token = r.size("moe_topk", 12);
+  if (const auto all = c.num_experts + c.idle_experts; c.experts_per_token > all)
+    r.refuse("moe_topk", std::to_string(c.experts_per_token), fmt::format("at most {}, as many as there are experts", all));
   c.expert_size = r.size("expert_ffn_hidden_size", 2048);
   c.routed_scale = r.number("routed_scaling_factor", 6);
   return c;
