@@ -71,6 +71,26 @@ TEST(Rope, RotatesAPart) {
   EXPECT_THAT(error_of([&] { rope(R"({"partial_rotary_factor": 1.5})", part); }), HasSubstr("rotates 96 elements"));
 }
 
+TEST(Rope, AnOddPartIsRoundedUpToPairsButKeepsItsFrequencies) {
+  const RopeDefaults part{.partial_rotary_factor = 0.25};
+  const auto of_head = [&](std::int64_t head_dim, std::string_view json) {
+    return read_rope(reader(json), {.head_dim = head_dim, .max_position_embeddings = 4096}, part);
+  };
+  const auto r = of_head(20, R"({"rope_theta": 1000})");
+  EXPECT_EQ(r.rotary_dim, 6);
+  const auto f = inverse_frequencies(r);
+  ASSERT_EQ(f.size(), 3u);
+  EXPECT_EQ(f[0], 1);
+  EXPECT_NEAR(f[1], std::pow(1000.0, -2.0 / 5), 1e-7);
+  EXPECT_NEAR(f[2], std::pow(1000.0, -4.0 / 5), 1e-8);
+  EXPECT_EQ(of_head(4, "{}").rotary_dim, 2);
+  EXPECT_THAT(error_of([&] { of_head(3, R"({"partial_rotary_factor": 1})"); }), HasSubstr("rotates 3 elements"));
+  for (const auto* kind : {"yarn", "dynamic"}) {
+    const auto text = fmt::format(R"({{"rope_scaling": {{"type": "{}", "factor": 4}}}})", kind);
+    EXPECT_THAT(error_of([&] { of_head(20, text); }), HasSubstr("on 5 elements is not supported"));
+  }
+}
+
 TEST(Rope, TypesThatRotateWholeHeadsDontLookAtThePart) {
   EXPECT_EQ(rope(R"({"partial_rotary_factor": 0.5})").rotary_dim, 64);
   EXPECT_EQ(rope(R"({"rope_scaling": {"type": "linear", "factor": 2, "partial_rotary_factor": 1.0}})").rotary_dim, 64);
@@ -149,6 +169,8 @@ TEST(Rope, KindsOfLayersHaveTheirOwn) {
   EXPECT_EQ(of_kind(older, "sliding_attention", "rope_local_base_freq").theta, 500);
   EXPECT_EQ(of_kind(older, "sliding_attention", "rope_local_base_freq").type, RopeType::standard);
   EXPECT_THAT(error_of([&] { of_kind(R"({"rope_parameters": {"rope_theta": 5}})", "full_attention"); }), HasSubstr("rope_parameters is flat"));
+  const auto* yarn = R"({"rope_parameters": {"full_attention": {"rope_type": "yarn", "factor": 4, "truncate": false}}})";
+  EXPECT_TRUE(of_kind(yarn, "full_attention").truncate);
 }
 
 TEST(Rope, ProportionalPairsTurnAsFastAsInAWholeHead) {

@@ -60,7 +60,7 @@ std::vector<bool> sliding_layers(const DecoderConfig& config, const ConfigReader
          config.num_hidden_layers);
   std::vector<bool> sliding(kinds->size());
   for (std::size_t i = 0; i < kinds->size(); ++i) {
-    const auto& kind = (*kinds)[i];
+    const std::string kind = (*kinds)[i] == "attention" ? "full_attention" : (*kinds)[i];  // as older files say
     if (kind != "sliding_attention" && kind != "full_attention")
       reader.unsupported(fmt::format("layer_types[{}] = '{}' is not supported; known: full_attention, sliding_attention", i, kind));
     sliding[i] = kind == "sliding_attention";

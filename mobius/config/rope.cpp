@@ -93,6 +93,12 @@ void read_proportional(RopeConfig& rope, const ConfigReader& r) {
   rope.factor = r.positive("factor", 1);
 }
 
+// An odd part is rounded up to whole pairs, whose frequencies go by the odd number: θ^(2i/d) is θ'^(2i/(d+1)).
+void spread_over_odd_part(RopeConfig& rope, std::int64_t stated, const ConfigReader& r) {
+  if (rope.type == RopeType::yarn || rope.type == RopeType::dynamic) r.unsupported(fmt::format("a rope of this kind on {} elements is not supported", stated));
+  rope.theta = std::pow(rope.theta, static_cast<double>(rope.rotary_dim) / static_cast<double>(stated));
+}
+
 // Each key may be in its range, and the formulas still have no value: a logarithm of a negative number, a division by nothing.
 void check_finite(const RopeConfig& rope, const ConfigReader& r) {
   bool all = std::isfinite(rope.attention_factor) && (rope.type != RopeType::dynamic || rope.rotary_dim > 2);
@@ -122,11 +128,13 @@ RopeConfig read_rope(const ConfigReader& config, const RopeShape& shape, const R
   rope.interleaved = defaults.interleaved;
   rope.theta = r.positive("rope_theta", config.positive("rope_theta", defaults.theta));
   const auto partial = rotated_part(config, r, rope.type, defaults);
-  rope.rotary_dim = static_cast<std::int64_t>(static_cast<double>(shape.head_dim) * partial);
-  if (rope.rotary_dim < 2 || rope.rotary_dim % 2 != 0 || rope.rotary_dim > shape.head_dim)
-    fail(ErrorKind::invalid_argument, "{}: head size {} with partial_rotary_factor {} rotates {} elements; expected an even number of at most {}",
-         config.where(), shape.head_dim, partial, rope.rotary_dim, shape.head_dim);
+  const auto stated = static_cast<std::int64_t>(static_cast<double>(shape.head_dim) * partial);
+  rope.rotary_dim = stated + stated % 2;
+  if (rope.rotary_dim < 2 || rope.rotary_dim > shape.head_dim)
+    fail(ErrorKind::invalid_argument, "{}: head size {} with partial_rotary_factor {} rotates {} elements; expected pairs within the head", config.where(),
+         shape.head_dim, partial, stated);
   if (rope.theta <= 1) config.refuse("rope_theta", fmt::format("{}", rope.theta), "a number above 1");
+  if (stated % 2 != 0) spread_over_odd_part(rope, stated, r);
 
   const auto own_key = config.optional_size("original_max_position_embeddings");
   const auto outside = own_key ? own_key : defaults.original_max_position_embeddings;
@@ -172,6 +180,7 @@ RopeConfig read_rope_of_kind(const ConfigReader& config, std::string_view kind, 
   if (scaling && !scaling->is_object()) config.refuse("rope_scaling", scaling->kind(), "an object");
   if (scaling && kind == "full_attention")
     for (const auto& [key, value] : scaling->as_object()) keys.set(key, value);
+  keys.erase("truncate");  // which the definition looks for beside the kinds
   if (!older_theta.empty()) defaults.theta = config.positive(older_theta, defaults.theta);
   const ConfigReader own(Json(Json::Object{{"rope_parameters", std::move(keys)}}), config.where() + " (" + std::string(kind) + ")");
   return read_rope(own, shape, defaults);

@@ -49,6 +49,16 @@ TEST(Exaone4, PositionsAreWhereWindowsAre) {
   EXPECT_THAT(error_of([] { build("exaone4", R"({"sliding_window": null})"); }), HasSubstr("layer_types is missing"));
 }
 
+TEST(Mistral, ThatListsItsLayersHasWindowsInSome) {
+  const auto* listed = R"({"num_hidden_layers": 2, "sliding_window": 4, "layer_types": ["full_attention", "sliding_attention"]})";
+  const auto* older = R"({"num_hidden_layers": 2, "sliding_window": 4, "layer_types": ["attention", "sliding_attention"]})";
+  const auto* everywhere = R"({"num_hidden_layers": 2, "sliding_window": 4})";
+  auto ministral = ir::to_text(build("ministral", listed));
+  EXPECT_EQ(ir::to_text(build("mistral", listed)), ministral);
+  EXPECT_EQ(ir::to_text(build("mistral", older)), ministral);
+  EXPECT_NE(ir::to_text(build("mistral", everywhere)), ministral);
+}
+
 TEST(Apertus, HasALongRopeUnlessToldOtherwise) {
   const auto* stated = R"({"rope_theta": 12000000, "rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
                            "original_max_position_embeddings": 8192}})";

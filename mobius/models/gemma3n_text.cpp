@@ -236,7 +236,8 @@ Config config(const ConfigReader& r) {
 
 Family family_gemma3n_text() {
   return {.types = {"gemma3n_text"},
-          .ignorable = {"*.self_attn.k_proj.*", "*.self_attn.v_proj.*", "*.self_attn.k_norm.*", "*.self_attn.v_norm.*"},  // of layers that share
+          .ignorable = {"*.self_attn.k_proj.*", "*.self_attn.v_proj.*", "*.self_attn.k_norm.*", "*.self_attn.v_norm.*",  // of layers that share
+                        "*.altup.correct_output_scale"},  // stored without altup_correct_scale too
           .build = causal_lm_of<gemma3n_text::Gemma3n>(gemma3n_text::config)};
 }
 

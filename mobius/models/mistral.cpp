@@ -12,7 +12,8 @@ using Mistral = CausalLM<PreNormLayer<SelfAttention, GatedMLP>>;
 DecoderConfig config(const ConfigReader& r) {
   auto c = read_decoder(r, {.intermediate_size = 14336, .num_key_value_heads = 8, .max_position_embeddings = 131072});
   const auto window = r.nullable_size("sliding_window", 4096);
-  if (c.model_type == "mistral") set_window(c, window);
+  // The definition takes a mistral that lists its layers for a ministral.
+  if (c.model_type == "mistral" && !r.has("layer_types")) set_window(c, window);
   else set_window_by_layer(c, r, window, std::vector<bool>(static_cast<std::size_t>(c.num_hidden_layers), window.has_value()));
   return c;
 }
