@@ -90,6 +90,10 @@ constexpr std::array activations{
     Activation{"gelu_new", [](Tensor x) { return gelu_tanh(x); }},
     Activation{"gelu_pytorch_tanh", [](Tensor x) { return gelu_tanh(x); }},
     Activation{"gelu_fast", [](Tensor x) { return gelu_tanh(x); }},
+    // The same two as formulas.
+    Activation{"gelu_python", [](Tensor x) { return gelu(x); }},
+    Activation{"gelu_python_tanh", [](Tensor x) { return gelu_tanh(x); }},
+    Activation{"gelu_accurate", [](Tensor x) { return gelu_tanh(x); }},
     Activation{"quick_gelu", quick_gelu},
     Activation{"relu", [](Tensor x) { return relu(x); }},
     Activation{"relu2", relu_squared},

@@ -136,6 +136,17 @@ TEST(Activation, AnUnknownOneIsRefusedByName) {
   }
 }
 
+TEST(Activation, OneFormHasSeveralNames) {
+  const auto text = [](std::string_view name) {
+    Build t;
+    t.b.output("y", activation(name, t.x));
+    return ir::to_text(t.model);
+  };
+  EXPECT_EQ(text("gelu_python"), text("gelu"));
+  for (const auto* name : {"gelu_new", "gelu_fast", "gelu_accurate", "gelu_python_tanh"}) EXPECT_EQ(text(name), text("gelu_pytorch_tanh"));
+  EXPECT_NE(text("gelu"), text("gelu_pytorch_tanh"));
+}
+
 TEST(Builder, AnOutputIsANodesOwnResult) {
   Build t;
   t.b.output("y", t.x);
