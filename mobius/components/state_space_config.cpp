@@ -72,7 +72,7 @@ SelectiveConfig read_selective(const ConfigReader& r) {
   c.layer_norm_epsilon = r.positive("layer_norm_epsilon", 1e-5);
   c.tie_word_embeddings = r.boolean("tie_word_embeddings", true);
   c.mixer = {.hidden = c.hidden_size,
-             .inner = r.size("expand", 2) * c.hidden_size,
+             .inner = r.optional_size("intermediate_size").value_or(r.size("expand", 2) * c.hidden_size),  // what is stated wins
              .state = r.size("state_size", 16),
              .step_rank = read_step_rank(r, "time_step_rank", c.hidden_size),
              .kernel = r.size("conv_kernel", 4),

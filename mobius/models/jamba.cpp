@@ -73,7 +73,7 @@ Config config(const ConfigReader& r) {
   const Every attention(r, "attn_layer", 8, 4), experts(r, "expert_layer", 2, 1);
   c.attention_period = attention.period;
   c.attention_offset = attention.offset;
-  c.num_experts = r.size("num_experts", 16);
+  c.num_experts = r.size(r.has("num_local_experts") ? "num_local_experts" : "num_experts", 16);
   c.experts_per_token = r.size("num_experts_per_tok", 2);
   c.expert_size = c.intermediate_size;
   for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) c.sparse.push_back(c.num_experts > 1 && i % experts.period == experts.offset);

@@ -7,9 +7,12 @@
 namespace mobius {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
-Component build(const char* config) {
+Component build(const std::string& config) {
   const ConfigReader r(Json::parse(config));
   return std::move(require_family(r.model_type()).build(r, ir::DataType::float16)[0]);
 }
@@ -20,7 +23,7 @@ std::vector<std::string> ports(const std::vector<ir::Value*>& values) {
   return out;
 }
 
-std::string refusal(const char* config) {
+std::string refusal(const std::string& config) {
   return error_of([&] { build(config); });
 }
 
@@ -32,6 +35,13 @@ TEST(Mamba, TheInterfaceIsTheContracts) {
             (Ports{"input_ids int64[batch,sequence_len]", "past_states.0.conv_state float16[batch,1536,3]", "past_states.0.ssm_state float16[batch,1536,16]"}));
   EXPECT_EQ(ports(c.model.graph->outputs()),
             (Ports{"logits float16[batch,sequence_len,50280]", "present.0.conv_state float16[batch,1536,3]", "present.0.ssm_state float16[batch,1536,16]"}));
+}
+
+TEST(Mamba, AStatedInnerSizeWinsOverTheExpansion) {
+  for (const auto* type : {"mamba", "falcon_mamba"}) {
+    const auto c = build(fmt::format(R"({{"model_type": "{}", "num_hidden_layers": 1, "expand": 16, "intermediate_size": 1000}})", type));
+    EXPECT_THAT(ports(c.model.graph->inputs()), Contains("past_states.0.conv_state float16[batch,1000,3]"));
+  }
 }
 
 TEST(Mamba2, StatesAreByHead) {
@@ -53,6 +63,31 @@ TEST(HybridModels, CachesHaveTheNumberOfTheirLayer) {
             (Ports{"logits float16[batch,sequence_len,128000]", "present.0.key float16[batch,8,past_sequence_len + sequence_len,128]",
                    "present.0.value float16[batch,8,past_sequence_len + sequence_len,128]", "present.0.conv_state float16[batch,1536,3]",
                    "present.0.ssm_state float16[batch,128,256,8]"}));
+}
+
+TEST(HybridModels, GraniteWithoutExpertsSaysNonePerToken) {
+  const auto text = [](std::string_view experts) {
+    return ir::to_text(build(fmt::format(R"({{"model_type": "granitemoehybrid", "num_hidden_layers": 1, {}}})", experts)).model);
+  };
+  EXPECT_THAT(text(R"("num_local_experts": 0, "num_experts_per_tok": 0)"), AllOf(HasSubstr("shared_mlp"), Not(HasSubstr("block_sparse_moe"))));
+  EXPECT_THAT(text(R"("num_local_experts": 3)"), HasSubstr("block_sparse_moe.router.layer.weight"));
+}
+
+TEST(HybridModels, JambaKnowsBothNamesOfItsExperts) {
+  const auto text = [](std::string_view key) {
+    return ir::to_text(build(fmt::format(R"({{"model_type": "jamba", "num_hidden_layers": 2, "{}": 3}})", key)).model);
+  };
+  EXPECT_EQ(text("num_local_experts"), text("num_experts"));
+}
+
+TEST(HybridModels, ZambasHeadsHaveTheSizeThatIsStated) {
+  const auto keys = [](std::string_view more) {
+    return fmt::format(R"({{"model_type": "zamba2", "hidden_size": 64, "num_attention_heads": 4, "n_mamba_heads": 4, "layers_block_type": ["hybrid"]{}}})",
+                       more);
+  };
+  EXPECT_THAT(ports(build(keys("")).model.graph->inputs()), Contains("past_key_values.0.key float16[batch,4,past_sequence_len,32]"));
+  EXPECT_THAT(ports(build(keys(R"(, "attention_head_dim": 16)")).model.graph->inputs()),
+              Contains("past_key_values.0.key float16[batch,4,past_sequence_len,16]"));
 }
 
 TEST(HybridModels, LayersOfOtherKindsAreRefusedByName) {

@@ -177,9 +177,10 @@ Config config(const ConfigReader& r) {
                                          .rms_norm_eps = 1e-5,
                                          .hidden_act = "gelu",
                                          .tie_word_embeddings = true})};
-  c.head_dim = c.attention_size() / c.num_attention_heads;
-  if (c.attention_size() % c.num_attention_heads != 0)
+  const auto own_head_dim = r.optional_size("attention_head_dim");
+  if (!own_head_dim && c.attention_size() % c.num_attention_heads != 0)
     r.refuse("num_attention_heads", std::to_string(c.num_attention_heads), "a divisor of " + std::to_string(c.attention_size()) + ", twice hidden_size");
+  c.head_dim = own_head_dim.value_or(c.attention_size() / c.num_attention_heads);
   if (r.boolean("use_long_context", false)) c.max_position_embeddings = 16384;
   c.rotates = r.boolean("use_mem_rope", false);
   if (c.rotates) c.rope = read_rope(r, c.rope_shape(), {});
