@@ -31,13 +31,13 @@ struct GPTNeo : Module<GPTNeo, DecoderConfig> {
   Tensor forward(Tensor input_ids, Decode& at) const { return lm_head(body(input_ids, at)); }
 };
 
-// "attention_types": [[["global", "local"], 12]] says each kind in turn, twelve times. "attention_layers", which says it layer by layer, is
-// what the original derives from it. Neither: by turns.
+// "attention_layers" says it layer by layer, and wins. "attention_types": [[["global", "local"], 12]], from which the original derives it, says each kind in
+// turn, twelve times. Neither: by turns.
 std::vector<std::string> kinds(const ConfigReader& r, std::int64_t layers) {
+  if (const auto stated = r.texts("attention_layers")) return *stated;
   std::vector<std::string> out;
   const auto* types = r.find("attention_types");
   if (!types) {
-    if (const auto stated = r.texts("attention_layers")) return *stated;
     for (std::int64_t i = 0; i < layers; ++i) out.emplace_back(i % 2 == 0 ? "global" : "local");
     return out;
   }

@@ -25,6 +25,8 @@ TEST(LayerNormFamilies, RefuseByNameWhatTheyDontBuild) {
   EXPECT_THAT(refusal("xlm", R"("n_layers": 1, "causal": true, "n_langs": 2)"), HasSubstr("n_langs above 1 with use_lang_emb"));
   EXPECT_THAT(refusal("mpt", R"("n_layers": 1, "attn_config": {"alibi": false})"), HasSubstr("alibi = false is not supported"));
   EXPECT_THAT(refusal("mpt", R"("n_layers": 1, "attn_config": {"alibi_bias_max": 16})"), HasSubstr("alibi_bias_max = 16 is not supported"));
+  EXPECT_THAT(refusal("bloom", R"("pretraining_tp": 2, "slow_but_exact": true)"), HasSubstr("slow_but_exact = true is not supported"));
+  EXPECT_EQ(refusal("bloom", R"("pretraining_tp": 1, "slow_but_exact": true)"), "no error");
   EXPECT_THAT(refusal("falcon", R"("num_hidden_layers": 1, "new_decoder_architecture": true, "parallel_attn": false, "num_kv_heads": 71)"),
               HasSubstr("new_decoder_architecture without parallel_attn"));
   EXPECT_THAT(refusal("falcon", R"("num_hidden_layers": 1, "num_ln_in_parallel_attn": 2)"), HasSubstr("num_ln_in_parallel_attn = 2 is not supported"));
@@ -43,6 +45,9 @@ TEST(LayerNormFamilies, GPTNeoRepeatsItsKindsAsStated) {
   const auto text = built("gpt_neo", R"("num_layers": 3, "hidden_size": 32, "num_heads": 4, "attention_types": [[["global"], 1], [["local"], 2]])");
   EXPECT_EQ(text, built("gpt_neo", R"("num_layers": 3, "hidden_size": 32, "num_heads": 4, "attention_layers": ["global", "local", "local"])"));
   EXPECT_NE(text, built("gpt_neo", R"("num_layers": 3, "hidden_size": 32, "num_heads": 4)"));
+  // The list by layer wins.
+  EXPECT_EQ(text, built("gpt_neo", R"("num_layers": 3, "hidden_size": 32, "num_heads": 4, "attention_layers": ["global", "local", "local"],
+                                      "attention_types": [[["local"], 3]])"));
 }
 
 TEST(LayerNormFamilies, OPTProjectsOnlyWhereWidthsDiffer) {
