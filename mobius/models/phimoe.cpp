@@ -34,7 +34,8 @@ struct SparseMLP : Module<SparseMLP, Config> {
 
     const auto weight = [&](Tensor chosen, Tensor candidates) {
       const auto distance = (chosen - scores) / maximum(abs(scores), chosen);
-      const auto close = where(less_equal(distance, 2 * cfg.jitter), candidates, nothing);
+      // Where all scores are zero a distance is no number, and no reason to leave an expert out.
+      const auto close = where(logical_not(greater(distance, 2 * cfg.jitter)), candidates, nothing);
       return reciprocal(reduce_sum(exp(close - chosen), {-1}));
     };
     const auto best_weight = weight(best, scores), next_weight = weight(next, rest);
