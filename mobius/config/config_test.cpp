@@ -67,6 +67,7 @@ TEST(Rope, RotatesAPart) {
   const RopeDefaults part{.partial_rotary_factor = 0.25};
   EXPECT_EQ(rope("{}", part).rotary_dim, 16);
   EXPECT_EQ(rope(R"({"partial_rotary_factor": 0.5})", part).rotary_dim, 32);
+  EXPECT_EQ(rope(R"({"partial_rotary_factor": null})", part).rotary_dim, 64);
   EXPECT_EQ(rope(R"({"partial_rotary_factor": 1, "rope_parameters": {"partial_rotary_factor": 0.5}})", part).rotary_dim, 32);
   EXPECT_THAT(error_of([&] { rope(R"({"partial_rotary_factor": 1.5})", part); }), HasSubstr("rotates 96 elements"));
 }

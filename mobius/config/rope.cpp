@@ -45,7 +45,9 @@ ConfigReader parameters_for(const ConfigReader& config, std::string_view layer_t
 // transformers' default rope of most types doesn't look at the key; its other kinds do, and then contradict the model that calls them.
 double rotated_part(const ConfigReader& config, const ConfigReader& r, RopeType type, const RopeDefaults& defaults) {
   if (type == RopeType::proportional) return 1;
-  const auto stated = r.positive("partial_rotary_factor", config.positive("partial_rotary_factor", defaults.partial_rotary_factor.value_or(1)));
+  const bool unset = config.json().find("partial_rotary_factor") && !config.has("partial_rotary_factor");  // null: not the type's default, but whole heads
+  const auto otherwise = unset ? 1 : defaults.partial_rotary_factor.value_or(1);
+  const auto stated = r.positive("partial_rotary_factor", config.positive("partial_rotary_factor", otherwise));
   if (defaults.partial_rotary_factor || type == RopeType::standard) return defaults.partial_rotary_factor ? stated : 1;
   if (stated != 1) r.unsupported(fmt::format("partial_rotary_factor = {} is not supported: this model type rotates whole heads", stated));
   return 1;
