@@ -22,6 +22,12 @@ TEST(ConfigReader, NullMeansAbsentAndNullableTellsThemApart) {
   EXPECT_EQ(r.nullable_size("missing", 4096), 4096);
 }
 
+TEST(ConfigReader, ASwitchThatIsNullIsOff) {
+  const auto r = reader(R"({"a": null})");
+  EXPECT_FALSE(r.boolean("a", true));
+  EXPECT_TRUE(r.boolean("missing", true));
+}
+
 TEST(ConfigReader, SaysWhatWasFoundAndExpected) {
   const auto r = reader(R"({"n": -1, "x": "wide", "f": 1.5, "big": 1e300, "dtype": "int8"})");
   EXPECT_THAT(error_of([&] { r.size("n", 1); }), HasSubstr("config.json: n is -1, expected a positive integer"));

@@ -81,7 +81,7 @@ std::optional<double> ConfigReader::nullable_positive(std::string_view key, std:
 
 bool ConfigReader::boolean(std::string_view key, bool otherwise) const {
   const auto* v = find(key);
-  if (!v) return otherwise;
+  if (!v) return json_.find(key) ? false : otherwise;  // an explicit null counts as false, as it does where models are defined
   if (!v->is_bool()) refuse(key, v->dump(), "true or false");
   return v->as_bool();
 }

@@ -64,7 +64,7 @@ void read_yarn(RopeConfig& rope, const ConfigReader& r) {
   const auto fast = r.number("beta_fast", 0), slow = r.number("beta_slow", 0);
   rope.beta_fast = fast != 0 ? fast : 32;
   rope.beta_slow = slow != 0 ? slow : 1;
-  rope.truncate = r.has("truncate") ? r.boolean("truncate", true) : !r.json().find("truncate");  // an explicit null counts as false
+  rope.truncate = r.boolean("truncate", true);
 }
 
 void read_longrope(RopeConfig& rope, const ConfigReader& r) {
