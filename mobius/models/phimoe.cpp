@@ -35,7 +35,7 @@ struct SparseMLP : Module<SparseMLP, Config> {
     const auto weight = [&](Tensor chosen, Tensor candidates) {
       const auto distance = (chosen - scores) / maximum(abs(scores), chosen);
       // Where all scores are zero a distance is no number, and no reason to leave an expert out.
-      const auto close = where(logical_not(greater(distance, 2 * cfg.jitter)), candidates, nothing);
+      const auto close = where(greater(distance, 2 * cfg.jitter), nothing, candidates);
       return reciprocal(reduce_sum(exp(close - chosen), {-1}));
     };
     const auto best_weight = weight(best, scores), next_weight = weight(next, rest);
