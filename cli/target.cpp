@@ -74,10 +74,10 @@ bool is_trace(const fs::path& path) {
 
 void check_trace_file(const TargetFlags& flags) {
   if (flags.trace_json.empty()) return;
-  const bool is_there = fs::exists(flags.trace_json);
-  if (flags.trace_json == "-" || (is_there && !fs::is_regular_file(flags.trace_json)))
+  const bool exists = fs::exists(flags.trace_json);
+  if (flags.trace_json == "-" || (exists && !fs::is_regular_file(flags.trace_json)))
     fail(ErrorKind::invalid_argument, "--trace-json: {} is no file; name one: standard output has the result of the command", flags.trace_json);
-  if (is_there && !is_trace(flags.trace_json))
+  if (exists && !is_trace(flags.trace_json))
     fail(ErrorKind::invalid_argument, "--trace-json: {} exists and is no trace, so it is not replaced", flags.trace_json);
 }
 

@@ -1,5 +1,5 @@
 # mobius_folder(NAME [HOT] DEPENDS folders...): mobius/NAME as an object library, and its *_test.cpp files as one test program.
-# HOT: what it does, it does to every byte of the weights, so it is optimised as far as the compiler can.
+# HOT: some of it touches every byte of the weights, so it is optimised as far as the compiler can.
 # mobius_library(): all folders together as the library `mobius`.
 function(mobius_folder name)
   cmake_parse_arguments(arg "HOT" "" "DEPENDS" ${ARGN})

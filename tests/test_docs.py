@@ -4,6 +4,7 @@ Each page gets a folder of its own with small checkpoints under the names that p
 interpreter, JSON is written to the file that the page names next. C++ blocks stand word by word in examples/documentation, which is run too; C++ of
 rules stands in a test of rules.
 """
+import functools
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import mobius
 import pytest
 from conftest import PROGRAM, ROOT, TESTDATA
 from python_support import make_hub, random_checkpoint
@@ -65,6 +67,8 @@ def sandbox(tmp_path, checkpoints, monkeypatch):
     for name, target in (("mobius", PROGRAM), ("python", sys.executable)):
         (here / "bin" / name).symlink_to(target)
     monkeypatch.setenv("HF_HUB_CACHE", str(hub))
+    # Nothing leaves the registry, and other tests register the pages' execution providers too.
+    monkeypatch.setattr(mobius, "register_ep", functools.partial(mobius.register_ep, overwrite=True))
     monkeypatch.setenv("PATH", f"{here / 'bin'}:{os.environ['PATH']}")
     monkeypatch.chdir(here)
     return here

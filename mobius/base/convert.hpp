@@ -1,4 +1,6 @@
 // Float conversion of whole arrays, with SIMD chosen at run time (Highway). Rounds to nearest, ties to even.
+//
+//   convert_bfloat16_to_float(bits.data(), floats.data(), bits.size());   // n elements each; the arrays do not overlap
 #pragma once
 #include <cstddef>
 #include <cstdint>

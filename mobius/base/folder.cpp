@@ -1,4 +1,4 @@
-// What is in a folder.
+// What is at a path, and in a folder.
 #include "mobius/base/folder.hpp"
 
 #include <algorithm>

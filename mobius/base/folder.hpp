@@ -1,4 +1,4 @@
-// What is in a folder.
+// What is at a path, and in a folder.
 //
 //   for (const std::string& name : entries_of(folder)) use(folder / name);
 #pragma once
@@ -11,7 +11,7 @@ namespace mobius {
 
 // Names of the entries of a folder, sorted. A dangling link is an entry too. Error io: the folder can't be read.
 std::vector<std::string> entries_of(const fs::path& folder);
-// The same where nothing is said about a folder that can't be read: it has no entries.
+// The same, but only those that can be read: of a folder that can't be, none.
 std::vector<std::string> readable_entries_of(const fs::path& folder);
 
 // Whether there is something at `path`, through links; false where nobody may look.

@@ -1,5 +1,8 @@
 // The narrow float formats of machine learning, bit for bit: float16, bfloat16, the float8 and float4 kinds.
 // Conversions to them round to nearest, ties to even. One value at a time; for arrays see convert.hpp.
+//
+//   float16_to_float(0x3c00)      // 1.0F
+//   float_to_bfloat16(1.0F)       // 0x3f80
 #pragma once
 #include <bit>
 #include <cstdint>

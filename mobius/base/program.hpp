@@ -1,4 +1,6 @@
 // The file this program runs from, as the operating system tells it.
+//
+//   const auto beside = program_path().parent_path() / "libonnxruntime.so";
 #pragma once
 #include <filesystem>
 

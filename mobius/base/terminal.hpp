@@ -1,4 +1,6 @@
 // What the program's output goes to: a terminal, whose lines can be redrawn, or a file or pipe.
+//
+//   if (is_terminal(stderr)) fmt::print(stderr, "\r{:<{}}", line, terminal_width(stderr));
 #pragma once
 #include <cstdio>
 

@@ -116,10 +116,10 @@ struct RotatedThenNormedAttention : AttentionProjections<RotatedThenNormedAttent
 template <class Config>
 struct WholeNormAttention : AttentionProjections<WholeNormAttention<Config>, Config> {
   using Base = AttentionProjections<WholeNormAttention, Config>;
-  using Base::Base, Base::cfg, Base::scope, Base::layer, Base::q_proj, Base::k_proj, Base::v_proj, Base::o_proj;
+  using Base::Base, Base::cfg, Base::scope, Base::layer, Base::names, Base::q_proj, Base::k_proj, Base::v_proj, Base::o_proj;
 
-  RMSNorm q_norm{scope / "q_norm", cfg.q_size(), cfg.rms_norm_eps};
-  RMSNorm k_norm{scope / "k_norm", cfg.kv_size(), cfg.rms_norm_eps};
+  RMSNorm q_norm{scope / names.q_norm, cfg.q_size(), cfg.rms_norm_eps};
+  RMSNorm k_norm{scope / names.k_norm, cfg.kv_size(), cfg.rms_norm_eps};
 
   Tensor forward(Tensor x, Decode& at) const {
     const auto q = at.rope(q_norm(q_proj(x)), cfg.num_attention_heads, rope_of(cfg, layer));

@@ -52,7 +52,7 @@ Routing choose_then_soften(Tensor logits, std::int64_t k);
 // The k experts of the highest `preference`; their weights are still `scores` (a correction bias steers the choice alone).
 Routing choose_by(Tensor preference, Tensor scores, std::int64_t k);
 
-// Weights divided by their sum (of which `least` is the lowest value that divides; + `epsilon`).
+// Weights divided by their sum + `epsilon`.
 Routing normalised(Routing r, double epsilon = 0);
 Routing scaled(Routing r, double factor);
 

@@ -1,6 +1,7 @@
 // Experts behind gates: grouped by Dispatch, or com.microsoft's MoE.
 #include <algorithm>
 
+#include "mobius/base/error.hpp"
 #include "mobius/components/experts.hpp"
 #include "mobius/ep/context.hpp"
 #include "mobius/nn/module.hpp"
@@ -43,7 +44,8 @@ ir::TensorPtr turned(const ir::TensorPtr& w) { return ir::transpose(w, {0, 2, 1}
 
 ExpertMatrix interleaved(const Scope& at, const ExpertMatrix& gate, const ExpertMatrix& up) {
   ExpertMatrix both{{(at / "gate_up" / "weight").path(), turned(interleaved(turned(gate.weight.data()), turned(up.weight.data())))}};
-  if (gate.bias && up.bias) both.bias = Parameter((at / "gate_up" / "bias").path(), interleaved(gate.bias->data(), up.bias->data()));
+  expect(gate.bias.has_value() == up.bias.has_value(), "experts have a bias of the gate or of the other projection alone");
+  if (gate.bias) both.bias = Parameter((at / "gate_up" / "bias").path(), interleaved(gate.bias->data(), up.bias->data()));
   return both;
 }
 

@@ -34,10 +34,10 @@ struct Fused {
 
 }  // namespace
 
-QKV separate_qkv(const Scope& at, const DecoderConfig& cfg, std::array<std::string_view, 3> names) {
-  return {{at / names[0], cfg.hidden_size, cfg.q_size(), cfg.qkv_bias},
-          {at / names[1], cfg.hidden_size, cfg.kv_size(), cfg.qkv_bias},
-          {at / names[2], cfg.hidden_size, cfg.kv_size(), cfg.qkv_bias}};
+QKV separate_qkv(const Scope& at, const DecoderConfig& cfg) {
+  return {{at / "q_proj", cfg.hidden_size, cfg.q_size(), cfg.qkv_bias},
+          {at / "k_proj", cfg.hidden_size, cfg.kv_size(), cfg.qkv_bias},
+          {at / "v_proj", cfg.hidden_size, cfg.kv_size(), cfg.qkv_bias}};
 }
 
 QKV fused_qkv(const Scope& at, const DecoderConfig& cfg) {

@@ -67,8 +67,8 @@ struct Projections {
 };
 using QKV = Projections<Linear>;
 
-// Three matrices, named q_proj, k_proj, v_proj below `at` unless told otherwise.
-QKV separate_qkv(const Scope& at, const DecoderConfig& cfg, std::array<std::string_view, 3> names = {"q_proj", "k_proj", "v_proj"});
+// Three matrices, named q_proj, k_proj, v_proj below `at`.
+QKV separate_qkv(const Scope& at, const DecoderConfig& cfg);
 // One matrix at `at`, with the heads of each group together: its queries, its key, its value; the next group follows. With as many keys as
 // queries that is q, k, v of each head; with a single key all queries, the key, the value. Cut when weights are loaded.
 QKV fused_qkv(const Scope& at, const DecoderConfig& cfg);
@@ -80,7 +80,7 @@ Projections<Conv1D> joined_conv1d(const Scope& at, const DecoderConfig& cfg);
 // LayerNorm of each head of x [B, S, heads·dim] with weights of its own, [heads, dim], and no bias.
 Tensor normalise_heads(Tensor x, const Parameter& weight, double eps);
 
-// Learned positions: rows position + offset of a table of `rows` rows.
+// Learned positions: the rows position + offset of `table`.
 Tensor learned_positions(const Embedding& table, const Decode& at, std::int64_t offset = 0);
 
 // Positions that nobody learned: row p is sin(p · f) of all frequencies, then cos(p · f) of all. `zero_row`: one that holds nothing.

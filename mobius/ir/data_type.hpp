@@ -1,4 +1,8 @@
 // Element types, numbered as in ONNX's TensorProto.DataType.
+//
+//   const auto type = data_type_from_user("bf16");   // DataType::bfloat16
+//   onnx_name(*type)                                 // "BFLOAT16"
+//   byte_size(DataType::int4, 3)                     // 2
 #pragma once
 #include <cstdint>
 #include <optional>

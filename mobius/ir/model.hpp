@@ -1,4 +1,8 @@
 // Model: a graph with what surrounds it in an ONNX file: opset imports, functions, metadata.
+//
+//   Model model = model_from_text("g (float[B] x) => (y) { y = Neg(x) }");
+//   for (const Node* node : model.graph->nodes()) use(node->op);
+//   if (const auto findings = verify(model); !findings.empty()) complain(findings);
 #pragma once
 #include <map>
 #include <memory>

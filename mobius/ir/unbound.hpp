@@ -1,4 +1,6 @@
 // Which weights have no data yet.
+//
+//   if (const auto* p = unbound_leaf(*value->data())) fail(ErrorKind::invalid_argument, "{} has no data", p->name());
 #pragma once
 #include "mobius/ir/tensor_data.hpp"
 

@@ -4,7 +4,6 @@
 //   x = √hidden · embed[token] + positions[position + 2];   h = x + Attention(LN(x));   y = h + MLP(LN(h))
 #include <cmath>
 
-#include "mobius/base/error.hpp"
 #include "mobius/components/layer_norm_decoder.hpp"
 #include "mobius/models/family.hpp"
 

@@ -15,7 +15,7 @@ struct Layer : Module<Layer, DecoderConfig> {
   Layer(Scope s, const DecoderConfig& c, std::int64_t i) : Module(std::move(s), c), index(i) {}
 
   LayerNorm layernorm1{scope / "layernorm1", cfg.hidden_size, eps};
-  UnrotatedAttention multi_head_attention{scope / "multi_head_attention", cfg, index, {"Wq", "Wk", "Wv", "dense"}};
+  UnrotatedAttention multi_head_attention{scope / "multi_head_attention", cfg, index, {.q = "Wq", .k = "Wk", .v = "Wv", .o = "dense"}};
   LayerNorm layernorm2{scope / "layernorm2", cfg.hidden_size, eps};
   FeedForward ffn{scope / "ffn", {"0", "2"}, cfg};
 

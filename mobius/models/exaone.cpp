@@ -14,7 +14,7 @@ struct Layer : Module<Layer, DecoderConfig> {
   RMSNorm ln_1{scope / "ln_1", cfg.hidden_size, cfg.rms_norm_eps};
   SelfAttention attention{scope / "attn" / "attention", cfg, layer, {.o = "out_proj"}};
   RMSNorm ln_2{scope / "ln_2", cfg.hidden_size, cfg.rms_norm_eps};
-  GatedMLP mlp{scope / "mlp", cfg, {"c_fc_0", "c_fc_1", "c_proj"}};
+  GatedMLP mlp{scope / "mlp", cfg, {.gate = "c_fc_0", .up = "c_fc_1", .down = "c_proj"}};
 
   Tensor forward(Tensor x, Decode& at) const {
     const auto h = x + attention(ln_1(x), at);

@@ -9,10 +9,11 @@
 // it to the scores itself before it adds that mask. With attn_implementation "sdpa", which it takes where none is asked for, the mask alone is
 // added: 1 in place of 2. The reference outputs of the case falcon_alibi are met with 2. Slopes and their products with positions are bfloat16 in
 // both.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <limits>
 
-#include "mobius/base/error.hpp"
 #include "mobius/base/numeric.hpp"
 #include "mobius/components/layer_norm_decoder.hpp"
 #include "mobius/models/family.hpp"

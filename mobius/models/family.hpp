@@ -22,7 +22,7 @@ struct Family {
   std::vector<std::string_view> types;  // the values of config.json's model_type that it builds
   std::string_view task = "text-generation";
   std::vector<std::string_view> ignorable = {};  // checkpoint tensors that are rightly unused, as globs: "*.rotary_emb.inv_freq"
-  // A weight that checkpoints may leave out, as it is then; nullptr for one that they may not.
+  // What a weight is where a checkpoint leaves it out; nullptr: it must be there. This and `check` are for checkpoints that are read by `build`.
   std::function<ir::TensorPtr(const ConfigReader&, const ir::Placeholder&)> otherwise = {};
   // Refuses a checkpoint whose tensors say what the graphs do not do, by what they hold. A tensor that is not there is nullptr.
   using FindTensor = std::function<ir::TensorPtr(std::string_view name)>;

@@ -2,7 +2,8 @@
 // and MLP, which stand side by side. CodeGen (arXiv 2203.13474) stores the projections as one matrix.
 //
 //   y = x + Attention(LN(x)) + MLP(LN(x))
-#include "mobius/base/error.hpp"
+#include <fmt/format.h>
+
 #include "mobius/components/layer_norm_decoder.hpp"
 #include "mobius/models/family.hpp"
 

@@ -1,7 +1,8 @@
 // Helium (Kyutai; transformers modeling_helium.py): Llama whose rotary pairs are neighbouring elements, (x₀, x₁), (x₂, x₃), ...
 //
 //   x₂ᵢ, x₂ᵢ₊₁ ← x₂ᵢ·cos φ − x₂ᵢ₊₁·sin φ, x₂ᵢ₊₁·cos φ + x₂ᵢ·sin φ,   φ = position · θ^(−2i/d)
-#include "mobius/base/error.hpp"
+#include <fmt/format.h>
+
 #include "mobius/components/decoder.hpp"
 #include "mobius/models/family.hpp"
 

@@ -1,7 +1,6 @@
 // Mamba-2 (arXiv 2405.21060): one decay per head instead of one per channel and state, which makes the state space linear attention.
 //
 //   h ← exp(Δ·A)·h + B ⊗ Δ·u;   o = hᵀC + D·u;   y = x + out_proj(RMSNorm(o · silu(z)))
-#include <cmath>
 
 #include "mobius/components/state_space.hpp"
 #include "mobius/components/state_space_config.hpp"

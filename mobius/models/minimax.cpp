@@ -140,14 +140,14 @@ std::vector<float> floats(const ir::TensorPtr& x) {
 // The tables of one layer against its rates.
 class DecayCheck {
  public:
-  DecayCheck(const Config& config, const Find& find_tensor, std::int64_t index) : cfg(config), find(find_tensor), layer(index) {
-    const auto known = default_rates(cfg, layer);
-    rates = known;
-    if (!stored_rates) return;
-    const auto values = floats(stored_rates);
+  DecayCheck(const Config& config, const Find& find_tensor, std::int64_t index) : cfg_(config), find_(find_tensor), layer_(index) {
+    const auto known = default_rates(cfg_, layer_);
+    rates_ = known;
+    if (!stored_rates_) return;
+    const auto values = floats(stored_rates_);
     expect(values.size() == known.size(), "slope_rate was bound with another shape");
-    rates.assign(values.begin(), values.end());
-    for (std::size_t h = 0; h < known.size(); ++h) is_default &= std::abs(rates[h] - known[h]) <= power_rounding(stored_rates->dtype()) * known[h];
+    rates_.assign(values.begin(), values.end());
+    for (std::size_t h = 0; h < known.size(); ++h) is_default_ &= std::abs(rates_[h] - known[h]) <= power_rounding(stored_rates_->dtype()) * known[h];
   }
 
   // What an element of a table belongs to: it is e^−r·tokens of this head, 0 for less than no token.
@@ -156,34 +156,34 @@ class DecayCheck {
   };
   template <class ElementAt>
   void table(std::string_view name, const ir::Dims& dims, ElementAt element_at) const {
-    const auto full = stored_name(layer, name);
-    const auto stored = find(full);
-    if (!stored && is_default) return;  // transformers computes it from the config, as it does the rates
-    if (!stored) fail(ErrorKind::unsupported, "{} is not what the config gives, but {} is missing, which would be made by the config", rates_name, full);
+    const auto full = stored_name(layer_, name);
+    const auto stored = find_(full);
+    if (!stored && is_default_) return;  // transformers computes it from the config, as it does the rates
+    if (!stored) fail(ErrorKind::unsupported, "{} is not what the config gives, but {} is missing, which would be made by the config", rates_name_, full);
     if (stored->dims() != dims) fail(ErrorKind::invalid_argument, "{} is [{}], expected [{}]", full, fmt::join(stored->dims(), ", "), fmt::join(dims, ", "));
-    const double rates_rounding = stored_rates ? rounding(stored_rates->dtype()) : power_rounding(stored->dtype());
+    const double rates_rounding = stored_rates_ ? rounding(stored_rates_->dtype()) : power_rounding(stored->dtype());
     const double allowed = rates_rounding / std::exp(1) + 4 * rounding(stored->dtype());  // x·e^−x is 1/e at most
     const auto values = floats(stored);
     for (std::size_t i = 0; i < values.size(); ++i) {
       const double expected = decay(element_at(static_cast<std::int64_t>(i)));
       if (std::abs(values[i] - expected) <= allowed) continue;
       fail(ErrorKind::unsupported, "{}: element {} is {}, but {} gives {}: a prompt would decay otherwise than the tokens that follow it", full, i, values[i],
-           stored_rates ? rates_name : "the config", static_cast<float>(expected));
+           stored_rates_ ? rates_name_ : "the config", static_cast<float>(expected));
     }
   }
 
  private:
   // Rates are powers of one number that is rounded, too.
-  double power_rounding(ir::DataType dtype) const { return static_cast<double>(cfg.num_attention_heads + 4) * rounding(dtype); }
-  double decay(Element e) const { return e.tokens < 0 ? 0 : std::exp(-rates[static_cast<std::size_t>(e.head)] * static_cast<double>(e.tokens)); }
+  double power_rounding(ir::DataType dtype) const { return static_cast<double>(cfg_.num_attention_heads + 4) * rounding(dtype); }
+  double decay(Element e) const { return e.tokens < 0 ? 0 : std::exp(-rates_[static_cast<std::size_t>(e.head)] * static_cast<double>(e.tokens)); }
 
-  const Config& cfg;
-  const Find& find;
-  std::int64_t layer;
-  std::string rates_name = stored_name(layer, "slope_rate");
-  ir::TensorPtr stored_rates = find(rates_name);
-  std::vector<double> rates;
-  bool is_default = true;
+  const Config& cfg_;
+  const Find& find_;
+  std::int64_t layer_;
+  std::string rates_name_ = stored_name(layer_, "slope_rate");
+  ir::TensorPtr stored_rates_ = find_(rates_name_);
+  std::vector<double> rates_;
+  bool is_default_ = true;
 };
 
 void check_decays(const ConfigReader& reader, const Find& find) {

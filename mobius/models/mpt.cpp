@@ -1,7 +1,6 @@
 // MPT (MosaicML 2023; transformers modeling_mpt.py): ALiBi instead of positions, LayerNorm without biases, and none elsewhere.
 //
 //   score(query, key) = q · k · scale − slope(head) · distance(query, key)
-#include "mobius/base/error.hpp"
 #include "mobius/components/layer_norm_decoder.hpp"
 #include "mobius/models/family.hpp"
 

@@ -1,5 +1,4 @@
-// Qwen3.5 (Qwen; transformers modeling_qwen3_5.py): gated delta networks, every fourth layer gated attention that rotates a quarter of each head; with
-// experts, or without.
+// Qwen3.5 (Qwen; transformers modeling_qwen3_5.py): gated delta networks, every fourth layer gated attention that rotates a quarter of each head.
 //
 //   h = x + (DeltaNet or GatedAttention)(norm(x));   y = h + MLP(norm(h))
 //   GatedAttention(x) = (σ(x·Wz) · Attention(q, k, v))·Wo,   q, k = rope(norm(x·Wq)), rope(norm(x·Wk))

@@ -1,7 +1,6 @@
 // XLM (arXiv 1901.07291) as a causal language model: learned positions, LayerNorm of the embeddings and behind attention and MLP.
 //
 //   h = LN₁(x + Attention(x));   y = LN₂(h + MLP(h))
-#include "mobius/base/error.hpp"
 #include "mobius/components/layer_norm_decoder.hpp"
 #include "mobius/models/family.hpp"
 
@@ -13,7 +12,7 @@ struct Layer : Module<Layer, DecoderConfig> {
   std::int64_t index;
   Layer(const Scope& transformer, const DecoderConfig& c, std::int64_t i) : Module(transformer, c), index(i) {}
 
-  UnrotatedAttention attention{scope / "attentions" / index, cfg, index, {"q_lin", "k_lin", "v_lin", "out_lin"}};
+  UnrotatedAttention attention{scope / "attentions" / index, cfg, index, {.q = "q_lin", .k = "k_lin", .v = "v_lin", .o = "out_lin"}};
   LayerNorm layer_norm1{scope / "layer_norm1" / index, cfg.hidden_size, cfg.rms_norm_eps};
   FeedForward ffn{scope / "ffns" / index, {"lin1", "lin2"}, cfg};
   LayerNorm layer_norm2{scope / "layer_norm2" / index, cfg.hidden_size, cfg.rms_norm_eps};

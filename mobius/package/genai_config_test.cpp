@@ -1,8 +1,6 @@
 // genai_config.json: what is taken from the graph, the EP and the config, and what is refused.
 #include "mobius/package/genai_config.hpp"
 
-#include <algorithm>
-
 #include "mobius/ep/registry.hpp"
 #include "mobius/package/genai_caches.hpp"
 #include "mobius/package/genai_graph.hpp"

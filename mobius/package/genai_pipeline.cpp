@@ -1,9 +1,6 @@
 // The pipeline's config, and its small model.
 #include "mobius/package/genai_pipeline.hpp"
 
-#include <algorithm>
-#include <array>
-
 #include "mobius/base/error.hpp"
 #include "mobius/formats/onnx_writer.hpp"
 

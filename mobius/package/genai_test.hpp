@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
-
 #include "mobius/base/error_of_test.hpp"
 #include "mobius/base/log.hpp"
 #include "mobius/package/companions.hpp"

@@ -13,21 +13,22 @@
 namespace mobius::package {
 namespace {
 
-void set_file(std::vector<PackageFile>& files, const std::string& name, const Json& content) {
-  const auto it = std::ranges::find(files, name, &PackageFile::name);
-  const std::string text = content.dump(2) + "\n";
-  if (it != files.end()) it->content = text;
-  else files.push_back({name, text});
+void set_file(std::vector<PackageFile>& files, PackageFile file) {
+  const auto it = std::ranges::find(files, file.name, &PackageFile::name);
+  if (it != files.end()) *it = std::move(file);
+  else files.push_back(std::move(file));
 }
+
+PackageFile json_file(std::string name, const Json& content) { return {std::move(name), content.dump(2) + "\n"}; }
 
 std::vector<PackageFile> genai_files(const ModelPackage& package, const SaveOptions& options) {
   const Companions companions(package);
   auto files = package.files();
-  if (const auto config = genai_tokenizer_config(companions)) set_file(files, "tokenizer_config.json", *config);
+  if (const auto config = genai_tokenizer_config(companions)) set_file(files, json_file("tokenizer_config.json", *config));
   const auto config = genai_config(package, companions, {.context_length = options.context_length});
-  set_file(files, "genai_config.json", config);
+  set_file(files, json_file("genai_config.json", config));
   for (const auto& component : package.components()) {
-    if (auto file = pipeline_file(config.at("model").at("decoder"), component.model)) files.push_back(std::move(*file));
+    if (auto file = pipeline_file(config.at("model").at("decoder"), component.model)) set_file(files, std::move(*file));
   }
   return files;
 }

@@ -13,7 +13,7 @@
 namespace mobius::package {
 namespace {
 
-constexpr std::array<std::string_view, 18> companions = {"config.json",
+constexpr std::array<std::string_view, 19> companions = {"config.json",
                                                          "generation_config.json",
                                                          "tokenizer.json",
                                                          "tokenizer_config.json",
@@ -29,6 +29,7 @@ constexpr std::array<std::string_view, 18> companions = {"config.json",
                                                          "chat_template.json",
                                                          "tokenizer.model.v3",
                                                          "genai_config.json",
+                                                         "model_states.onnx",
                                                          "preprocessor_config.json",
                                                          "processor_config.json"};
 constexpr std::array<std::string_view, 3> prefixes = {"LICENSE", "NOTICE", "USE_POLICY"};

@@ -1,4 +1,6 @@
 // Where a package may be written: not into its own source, not over what is no package.
+//
+//   const fs::path out = checked_target("out", {model_folder}, false);   // may be written, and replaced as a whole
 #pragma once
 #include <string_view>
 #include <vector>

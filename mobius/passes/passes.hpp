@@ -1,4 +1,8 @@
 // The whole-graph passes. Each says how many nodes it removed or changed; 0 means that there was nothing to do.
+//
+//   infer_shapes(graph);
+//   while (remove_identities(graph) + eliminate_common_subexpressions(graph) + remove_dead_code(graph) > 0) {
+//   }
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -31,8 +31,8 @@ struct OptimizeOptions {
   std::function<void(std::string_view name, std::string_view text)> print = {};
 };
 
-// Warnings go to the log and into the report. Errors invalid_argument: an unknown EP, with the known ones; unsupported: the EP can't
-// run an operator, and it has no function body in this form.
+// Warnings go to the log and into the report. Errors invalid_argument: an unknown EP or step (`skip`, `print_after`), with the known ones; unsupported: the EP
+// can't run an operator, and it has no function body in this form.
 OptimizeReport optimize_model(ir::Model& model, const OptimizeOptions& options = {});
 
 // The rule groups of stages 2 and 3, in their order.

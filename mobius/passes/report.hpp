@@ -1,4 +1,8 @@
 // OptimizeReport: what the pipeline did, step by step. The trace prints it, tools read it as JSON.
+//
+//   const OptimizeReport report = optimize_model(model, {.ep = "cuda"});
+//   report.find("GQAFusion")->rule.applied           // how often it fired
+//   for (const auto& line : summary_table(report)) logging::info("{}", line);
 #pragma once
 #include <cstddef>
 #include <string>

@@ -1,4 +1,8 @@
 // Walks over graphs with their subgraphs.
+//
+//   const auto before = count_operators(model);
+//   ...
+//   difference(before, count_operators(model))   // {{"Attention", -2}, {"GroupQueryAttention", 2}}
 #pragma once
 #include <map>
 #include <string>

@@ -1,5 +1,8 @@
 // The two halves of a rule's application. The matcher finds the pattern at a node, with backtracking over operand orders and
 // alternatives; the replacement is written into the graph.
+//
+//   Miss miss;
+//   if (const auto found = match(rule, node->output(), target, miss)) replacement(rule, at, *found, target);
 #pragma once
 #include <optional>
 #include <string>

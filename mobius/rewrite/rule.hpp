@@ -1,4 +1,8 @@
 // Rule and Match: see pattern.hpp for how a pattern is written.
+//
+//   const RuleReport report = apply(rule, graph, {.ep = get_ep("cuda"), .dtype = DataType::float16, .role = "decoder"});
+//   report.applied                                             // how often
+//   report.removed                                             // nodes
 #pragma once
 #include <any>
 #include <functional>

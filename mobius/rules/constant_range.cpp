@@ -2,10 +2,10 @@
 //
 // The constant has room for `capacity` numbers. A Slice beyond its end is cut off without a word, so Reshape says how many there must be: a
 // longer range is an error of the runtime, never another range.
-#include <array>
+#include <fmt/format.h>
+
 #include <numeric>
 
-#include "mobius/base/error.hpp"
 #include "mobius/rules/conditions.hpp"
 #include "mobius/rules/rules.hpp"
 

@@ -1,4 +1,6 @@
 // The rules, one group per file. The order in which they run, and why, is in passes/pipeline.cpp.
+//
+//   rewrite::apply(skip_norm(), graph, target);
 #pragma once
 #include "mobius/rewrite/rule.hpp"
 

@@ -1,5 +1,7 @@
 // Where an ONNX Runtime library may lie on this machine.
 //
+//   for (const auto& library : wheel_libraries(python_prefixes())) try_to_load(library);
+//
 // A Python wheel `onnxruntime` keeps it at <prefix>/lib/python3.X/site-packages/onnxruntime/capi/libonnxruntime.so.<version>.
 // Prefixes, in order: $VIRTUAL_ENV, $CONDA_PREFIX, a `.venv` in a folder above this program (not above the working directory:
 // code is never loaded because of where one happens to stand), ~/.local, the versions of pyenv, /usr/local, /usr.

@@ -1,4 +1,6 @@
 // Component: one graph of a package, with its name and its role in optimisation.
+//
+//   Component decoder{.name = "model", .role = "decoder", .model = std::move(model)};
 #pragma once
 #include <string>
 

@@ -278,7 +278,8 @@ def apply_weights(model: Model, state_dict: Mapping[str, Any]) -> None:
         package = mobius.build("Qwen/Qwen2.5-0.5B", load_weights=False)
         mobius.apply_weights(package["model"], {"model.norm.weight": array, ...})
 
-    Arrays are numpy's (or what numpy takes) and are referred to, not copied. ValueError: a name that the model has no parameter for,
+    Arrays are numpy's (or what numpy takes) and are referred to, not copied. What is done to a checkpoint as a whole when `build` reads it, is
+    not done here: a weight that a checkpoint may leave out has to be given. ValueError: a name that the model has no parameter for,
     another shape, integers for a float parameter or the other way round.
     """
     from mobius._arrays import from_numpy
