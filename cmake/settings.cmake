@@ -17,6 +17,11 @@ set(MOBIUS_BRIEF "")
 if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
   set(MOBIUS_BRIEF -O1)
 endif()
+# Under sanitizers tests are not optimised at all: what they call is, and compiling them would take longer than running them.
+set(MOBIUS_TEST_OPTIONS ${MOBIUS_BRIEF})
+if(MOBIUS_SANITIZE)
+  set(MOBIUS_TEST_OPTIONS -O0)
+endif()
 
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
