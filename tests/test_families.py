@@ -1,6 +1,6 @@
 """Every model type that the program builds, against the reference of its golden case: a type is in when this passes.
 
-Cases are the folders of testdata/golden and of the folder that MOBIUS_GOLDEN names whose type `mobius list models` has.
+Cases are the folders of testdata/golden, testdata/golden_states (decoders with states) and of the folder that MOBIUS_GOLDEN names whose type `mobius list models` has.
 test_golden and test_ep_numbers look deeper into the cases of testdata/golden.
 """
 import json
@@ -24,7 +24,7 @@ def known_types() -> set[str]:
 
 def find_cases() -> dict[str, Path]:
     types, found = known_types(), {}
-    for root in filter(None, [os.environ.get("MOBIUS_GOLDEN"), TESTDATA / "golden"]):
+    for root in filter(None, [os.environ.get("MOBIUS_GOLDEN"), TESTDATA / "golden", TESTDATA / "golden_states"]):
         for file in Path(root).glob("*/case.json"):
             if json.loads((file.parent / "config.json").read_text())["model_type"] in types:
                 found[file.parent.name] = file.parent

@@ -9,7 +9,6 @@ from golden_check import Case, load, step
 from test_families import FOLDERS
 from test_genai import CONTEXT, cut, eos_of, generate, read_config
 
-pytestmark = pytest.mark.skipif(not {"bamba", "falcon_h1", "lfm2", "mamba", "minimax", "qwen3_next"} <= set(FOLDERS), reason="MOBIUS_GOLDEN names no folder with these cases")
 OPTIONS = ["--ep", "cpu", "--runtime", "ort-genai"]
 
 

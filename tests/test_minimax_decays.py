@@ -8,7 +8,7 @@ from golden_check import Case, OnnxRuntime
 from safetensors.numpy import load_file
 from test_families import FOLDERS
 
-pytestmark = [pytest.mark.skipif("minimax" not in FOLDERS, reason="MOBIUS_GOLDEN names no folder with the case minimax"), pytest.mark.xdist_group("minimax")]
+pytestmark = pytest.mark.xdist_group("minimax")
 AT = "model.layers.0.self_attn."
 TABLES = ["query_decay", "key_decay", "diagonal_decay"]
 

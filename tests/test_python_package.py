@@ -277,7 +277,6 @@ def test_importing_costs_little():
     assert min(float(seconds) for seconds, _ in runs) <= 0.05 and all(numpy == "False" for _, numpy in runs)
 
 
-@pytest.mark.skipif("minimax" not in FOLDERS, reason="MOBIUS_GOLDEN names no folder with the case minimax")
 def test_a_model_of_the_runtime_s_own_stays_with_its_package(tmp_path):
     """ONNX Runtime GenAI has a small model beside the decoder there."""
     mobius.build(FOLDERS["minimax"], execution_provider="cpu", dtype="f32").save(tmp_path / "one", runtime="ort-genai")
