@@ -101,3 +101,15 @@ def test_what_cannot_be_raised_is_refused_by_name(mobius, tmp_path, body, opset,
     done = mobius("optimize", tmp_path / "old.onnx", tmp_path / "new.onnx", "--ep", "cpu")
     assert done.returncode == 0, done.stderr
     assert onnx.load(tmp_path / "new.onnx").opset_import[0].version == opset
+
+
+def test_a_model_whose_functions_mean_something_else_keeps_its_opset(mobius, tmp_path):
+    """Runtimes read a function's body at the model's opset: Softmax with axis 1 would be another one."""
+    old = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 12, "local": 1]> g (float[2,3,4] x) => (y) { y = local.F(x) }\n'
+                                  '<domain: "local", opset_import: ["": 12]> F (a) => (b) { b = Softmax<axis = 1>(a) }')
+    onnx.save(old, tmp_path / "old.onnx")
+    assert mobius("optimize", tmp_path / "old.onnx", tmp_path / "new.onnx", "--ep", "cpu").returncode == 0
+    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
+    np.testing.assert_allclose(run(tmp_path / "new.onnx", x), run(old.SerializeToString(), x), rtol=1e-5)
+    refused = mobius("optimize", tmp_path / "old.onnx", tmp_path / "again.onnx", "--ep", "cpu", "--opset", 24)
+    assert refused.returncode == 1 and "function F: Softmax of opset 12 can't be raised to opset 24" in refused.stderr

@@ -47,6 +47,15 @@ std::optional<std::string> why_not_raised(const ir::Model& model, std::int64_t o
     why = fmt::format("{}: {} of opset {} can't be raised to opset {}{}{}", rewrite::scope_of_call(n), ir::to_string(n.op), own, opset, reason ? ": " : "",
                       reason.value_or(""));
   });
+  // Runtimes read a function's body at the model's opset, whatever its own says, and bodies are not written anew.
+  for (const auto& f : model.functions) {
+    const auto it = f.opset_imports.find("");
+    const auto of_body = it == f.opset_imports.end() ? own : it->second;
+    for_each_node(*f.body, [&](const ir::Node& n) {
+      if (!why && of_body < opset && ops::differs_between(n, of_body, opset))
+        why = fmt::format("function {}: {} of opset {} can't be raised to opset {}", f.name, ir::to_string(n.op), of_body, opset);
+    });
+  }
   return why;
 }
 
