@@ -4,6 +4,7 @@ Each page gets a folder of its own with small checkpoints under the names that p
 interpreter, JSON is written to the file that the page names next. C++ blocks stand word by word in examples/documentation, which is run too; C++ of
 rules stands in a test of rules.
 """
+import fnmatch
 import functools
 import json
 import os
@@ -87,6 +88,7 @@ def run_shell(text: str) -> None:
 def test_the_blocks_of_a_page_run(page, sandbox):
     space: dict = {"__name__": "__main__"}
     found = blocks(page)
+    own = set()
     for i, (language, text) in enumerate(found):
         if language == "":
             assert text.startswith("$ "), f"{page.name}: a block that says nothing of its language is a shell's, with $ before each command:\n{text}"
@@ -97,9 +99,27 @@ def test_the_blocks_of_a_page_run(page, sandbox):
             name = re.search(r"[\w-]+\.json", "".join(block for _, block in found[i + 1:]))
             assert name, f"{page.name}: nothing names the file of this JSON"
             (sandbox / name[0]).write_text(text)
+            own.add(name[0])
         else:
             assert language == "cpp", f"{page.name}: nobody runs a block of {language}"
             assert any(words(text) in words(home.read_text()) for home in CPP_HOMES), f"{page.name}: this C++ is in none of the files that are compiled:\n{text}"
+    # Who follows the page in a clone finds nothing there afterwards that git would add.
+    left = {path.name for path in sandbox.iterdir()} - own - {"bin", "llama.weights"}
+    assert all(ignored(name) for name in left), sorted(name for name in left if not ignored(name))
+
+
+@pytest.mark.parametrize("ep", ["default", "cpu", "onnx-standard"])
+def test_the_quick_start_runs_the_package_of_any_provider(sandbox, ep):
+    """The reader may have built for another one than the page's last build."""
+    code, = (text for language, text in blocks(ROOT / "docs" / "quick_start.md") if language == "python" and "onnxruntime" in text)
+    mobius.build("HuggingFaceTB/SmolLM2-135M", execution_provider=ep).save("out")
+    exec(compile(code, "quick_start.md", "exec"), {})  # noqa: S102
+
+
+def ignored(name: str) -> bool:
+    """By the patterns of .gitignore for names in the repository's folder."""
+    patterns = [line.strip("/") for line in (ROOT / ".gitignore").read_text().splitlines() if line.startswith("/")]
+    return any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
 
 
 def test_the_cpp_of_the_pages_runs(sandbox):
