@@ -66,11 +66,34 @@ std::optional<std::string> commit_of(const fs::path& repository, const std::stri
   return text;
 }
 
+// Of an id whose first part is a folder here, or is called as everybody calls the folder of models, a path was meant.
+bool is_meant_as_path(std::string_view id) {
+  const auto slash = id.find('/');
+  return slash != id.npos && (id.substr(0, slash) == "models" || is_folder(id.substr(0, slash)));
+}
+
+// "models/Qwen2 is no folder or file here (models holds gpt2, Qwen2.5-0.5B)"
+std::string not_here(std::string_view id) {
+  constexpr std::size_t most = 8;
+  const std::string text = fmt::format("{} is no folder or file here", id);
+  if (!is_meant_as_path(id)) return text;
+  const auto folder = id.substr(0, id.find('/'));
+  auto there = readable_entries_of(folder);
+  if (there.empty()) return fmt::format("{} ({} {})", text, folder, is_folder(folder) ? "is empty" : "is no folder either");
+  if (there.size() > most) {
+    const auto others = there.size() - most + 1;
+    there.resize(most - 1);
+    there.push_back(fmt::format("and {} more", others));
+  }
+  return fmt::format("{} ({} holds {})", text, folder, fmt::join(there, ", "));
+}
+
 [[noreturn]] void fail_not_cached(std::string_view id, const std::string& revision, const fs::path& repository) {
   const std::string option = revision == "main" ? "" : " --revision " + revision;
   const std::string advice = fmt::format("get it with: hf download {}{}", id, option);
   if (!is_folder(repository)) {
-    fail(ErrorKind::not_found, "{} is no folder or file here, and no such model is in the Hugging Face cache {}; {}", id, cache_folder().string(), advice);
+    fail(ErrorKind::not_found, "{}, and no such model is in the Hugging Face cache {}{}", not_here(id), cache_folder().string(),
+         is_meant_as_path(id) ? "" : "; " + advice);
   }
   const auto there = readable_entries_of(repository / "refs");
   const std::string known = there.empty() ? "none" : fmt::format("{}", fmt::join(there, ", "));

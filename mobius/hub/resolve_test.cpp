@@ -1,6 +1,7 @@
 // Paths, ids and revisions, against a cache made up in a temporary folder.
 #include "mobius/hub/resolve.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +14,7 @@ namespace mobius::hub {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 const std::string commit_1(40, 'a');
 const std::string commit_2 = std::string(39, 'b') + "0";
@@ -109,6 +111,21 @@ TEST_F(Resolve, SaysHowToGetWhatIsNotCached) {
   const auto error = error_of([] { resolve("org/other"); }, ErrorKind::not_found);
   EXPECT_THAT(error, HasSubstr("org/other is no folder or file here"));
   EXPECT_THAT(error, HasSubstr("hf download org/other"));
+}
+
+TEST_F(Resolve, APathThatIsNotThereIsNotDownloaded) {
+  const auto here = fs::current_path();
+  fs::create_directories(root_ / "here" / "checkpoints" / "Qwen2.5-0.5B");
+  fs::current_path(root_ / "here");
+  const auto in_a_folder = error_of([] { resolve("checkpoints/Qwen2.5-0.5X"); }, ErrorKind::not_found);
+  const auto in_no_folder = error_of([] { resolve("models/Qwen2.5-0.5B"); }, ErrorKind::not_found);
+  for (int i = 0; i < 20; ++i) fs::create_directories(root_ / "here" / "models" / fmt::format("m{:02}", i));
+  const auto in_a_large_one = error_of([] { resolve("models/Qwen2.5-0.5B"); }, ErrorKind::not_found);
+  fs::current_path(here);
+  EXPECT_THAT(in_a_folder, HasSubstr("checkpoints/Qwen2.5-0.5X is no folder or file here (checkpoints holds Qwen2.5-0.5B)"));
+  EXPECT_THAT(in_no_folder, HasSubstr("models/Qwen2.5-0.5B is no folder or file here (models is no folder either)"));
+  EXPECT_THAT(in_a_large_one, HasSubstr("(models holds m00, m01, m02, m03, m04, m05, m06, and 13 more)"));
+  for (const auto& error : {in_a_folder, in_no_folder, in_a_large_one}) EXPECT_THAT(error, Not(HasSubstr("hf download")));
 }
 
 TEST_F(Resolve, NamesTheRevisionsThatAreThere) {
