@@ -136,7 +136,7 @@ int build_package(const Flags& flags, const Job& job) {
     fmt::print("{}\n", Json(Json::Object{{"output", job.output}, {"files", files_json(files)}, {"total_size", total_size(files)}}).dump(2));
   } else if (!flags.quiet) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    fmt::print("{}\nwrote {} in {:.2f} s:\n", title_of(package), job.output, seconds);
+    fmt::print("{}\nwrote {} in {}:\n", title_of(package), job.output, exact_time(seconds));
     print_table(files);
   }
   return 0;
@@ -150,14 +150,21 @@ std::vector<Option> options_of(const std::shared_ptr<Flags>& flags) {
   }
   const std::vector<Option> others = {
       {"--task", "TASK", "what the graph is for; otherwise the model type's own", &flags->task, task_names()},
-      {"--external-data", "FORMAT", "how weights are stored", &flags->external_data, {"onnx", "safetensors"}},
+      {"--external-data", "FORMAT", "how weights are stored; otherwise onnx", &flags->external_data, {"onnx", "safetensors"}},
       {"--runtime", "NAME", "write what this runtime needs beside the graph: genai_config.json for ONNX Runtime GenAI", &flags->runtime, runtime_names()},
       {"--context-length", "N", "with --runtime: the most tokens of prompt and answer; otherwise the model's", &flags->context_length},
       {"--max-shard-size", "SIZE", "of safetensors files, for instance 5GB", &flags->max_shard_size},
       {"--no-weights", "", "write the graph alone; the offsets of weights are in it", &flags->no_weights},
       {"--dry-run", "", "write nothing, show the files with their sizes, and the free disk space", &flags->dry_run},
       {"--force", "", "replace OUT even if it is no package", &flags->force},
-      {"--as", "MODEL_TYPE", "build as this model type, whatever config.json says", &flags->as_type, model_types()},
+      {"--as",
+       "MODEL_TYPE",
+       "build as this model type, whatever config.json says",
+       &flags->as_type,
+       model_types(),
+       {},
+       Completes::nothing,
+       "mobius list models"},
       {"--ignore-extra", "GLOB", "allow tensors of the checkpoint to stay unused; may be repeated", &flags->ignore_extra},
       {"--revision", "REVISION", "of a model id: a branch, a tag or a commit", &flags->revision},
       {"--threads", "N", "how many threads to use; 0 or absent: all cores", &flags->threads},

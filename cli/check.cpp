@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/command.hpp"
+#include "cli/format.hpp"
 #include "mobius/base/error.hpp"
 #include "mobius/base/json.hpp"
 #include "mobius/formats/onnx_reader.hpp"
@@ -29,7 +30,7 @@ struct Flags {
   bool json = false;
 };
 
-// Sizes for the symbols of a graph's inputs.
+// Sizes for the symbols of a graph's inputs, by how exporters call them.
 struct Sizes {
   std::int64_t length, past;
 
@@ -45,7 +46,8 @@ struct Sizes {
     return sum;
   }
   std::int64_t of(const std::string& symbol) const {
-    if (symbol == "batch") return 1;
+    if (symbol.starts_with("batch")) return 1;
+    if (symbol.starts_with("total")) return past + length;
     return symbol.find("past") != std::string::npos ? past : length;
   }
 };
@@ -93,12 +95,23 @@ std::string cache_of(const std::string& output, const std::vector<Port>& inputs)
   return {};
 }
 
+// Of a package all inputs are known; those of another model may be called otherwise.
+std::map<std::string, Tensor> run(const runtime::Session& session, const std::map<std::string, Tensor>& inputs, bool is_package) {
+  try {
+    return session.run(inputs);
+  } catch (const Error& e) {
+    if (is_package) throw;
+    fail(e.kind(), "{} (the inputs were made up by their names and the names of their sizes; this model may mean others)", e.what());
+  }
+}
+
 struct Outcome {
   double load_seconds = 0, run_seconds = 0;
+  int steps = 0;
   std::vector<std::string> problems;
 };
 
-Outcome try_model(const std::shared_ptr<runtime::Runtime>& library, const fs::path& path, const std::string& provider) {
+Outcome try_model(const std::shared_ptr<runtime::Runtime>& library, const fs::path& path, const std::string& provider, bool is_package) {
   using Clock = std::chrono::steady_clock;
   const auto seconds = [](Clock::time_point since) { return std::chrono::duration<double>(Clock::now() - since).count(); };
   Outcome outcome;
@@ -114,7 +127,9 @@ Outcome try_model(const std::shared_ptr<runtime::Runtime>& library, const fs::pa
       const auto known = caches.find(port.name);
       inputs.emplace(port.name, known != caches.end() ? known->second : made_up(port, sizes));
     }
-    for (auto& [name, tensor] : session.run(inputs)) {
+    auto outputs = run(session, inputs, is_package);
+    ++outcome.steps;
+    for (auto& [name, tensor] : outputs) {
       if (!is_finite(tensor))
         outcome.problems.push_back(fmt::format("{} has values that are not finite{}", name, sizes.past == 0 ? "" : " in the second step"));
       if (auto cache = cache_of(name, session.inputs()); !cache.empty()) caches.insert_or_assign(std::move(cache), std::move(tensor));
@@ -126,11 +141,12 @@ Outcome try_model(const std::shared_ptr<runtime::Runtime>& library, const fs::pa
 }
 
 std::vector<PackagedModel> models_to_run(const std::string& package) {
-  if (!fs::exists(package)) fail(ErrorKind::io, "{} does not exist", package);
-  auto models = packaged_models(package);
+  const fs::path path(package);
+  if (!fs::exists(path)) fail(ErrorKind::io, "{} does not exist", package);
+  auto models = path.extension() == ".onnx" && fs::is_regular_file(path) ? std::vector<PackagedModel>{{path.stem().string(), path}} : packaged_models(path);
   if (models.empty()) fail(ErrorKind::invalid_argument, "{} is no package: found no model.onnx, nor folders that hold one", package);
-  for (const auto& [component, path] : models) {
-    const auto facts = formats::read_onnx(path, formats::ExternalData::skip).metadata;
+  for (const auto& [component, file] : models) {
+    const auto facts = formats::read_onnx(file, formats::ExternalData::skip).metadata;
     if (const auto weights = facts.find("mobius.weights"); weights != facts.end() && weights->second == "none")
       fail(ErrorKind::invalid_argument, "{} was built with --no-weights: there is nothing to run", package);
   }
@@ -143,7 +159,7 @@ int check(const Flags& flags) {
   bool all_well = true;
   Json list = Json::Array{};
   for (const auto& [component, path] : models) {
-    const auto outcome = try_model(library, path, flags.provider);
+    const auto outcome = try_model(library, path, flags.provider, fs::is_directory(flags.package));
     all_well &= outcome.problems.empty();
     if (flags.json) {
       Json problems = Json::Array{};
@@ -152,8 +168,8 @@ int check(const Flags& flags) {
           {"component", component}, {"load_seconds", outcome.load_seconds}, {"run_seconds", outcome.run_seconds}, {"problems", std::move(problems)}});
       continue;
     }
-    fmt::print("{}: loads in {:.2f} s and runs two steps in {:.2f} s in ONNX Runtime {} on {}\n", component, outcome.load_seconds, outcome.run_seconds,
-               library->version(), flags.provider);
+    fmt::print("{}: loads in {} and runs {} in {} in ONNX Runtime {} on {}\n", component, exact_time(outcome.load_seconds),
+               outcome.steps == 1 ? "one step" : "two steps", exact_time(outcome.run_seconds), library->version(), flags.provider);
     for (const auto& p : outcome.problems) fmt::print("  {}\n", p);
   }
   if (flags.json)
@@ -171,13 +187,13 @@ Command check_command() {
               "Each model runs a prompt of three made-up tokens, and one token more where it has a cache; all numbers that come out must be finite. ONNX "
               "Runtime's library is found beside an installed Python wheel, in the loader's path, or is given by --onnxruntime or the environment "
               "variable MOBIUS_ONNXRUNTIME. Nothing else in mobius needs it.",
-          .arguments = {{.name = "PACKAGE", .help = "a package's folder", .into = &flags->package, .completes = Completes::folders}},
+          .arguments = {{.name = "PACKAGE", .help = "a package's folder, or an .onnx file", .into = &flags->package, .completes = Completes::files}},
           .options = {{.names = "--onnxruntime",
                        .value = "PATH",
                        .help = "the library, or a folder that holds it",
                        .into = &flags->onnxruntime,
                        .completes = Completes::files},
-                      {.names = "--provider", .value = "NAME", .help = "of ONNX Runtime: CPU, CUDA, WebGPU, ...", .into = &flags->provider},
+                      {.names = "--provider", .value = "NAME", .help = "of ONNX Runtime: CPU, CUDA, WebGPU, ...; otherwise CPU", .into = &flags->provider},
                       {.names = "--json", .value = "", .help = "as JSON", .into = &flags->json}},
           .examples = {"mobius check out"},
           .run = [flags] { return check(*flags); }};

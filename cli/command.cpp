@@ -18,6 +18,18 @@ std::vector<Command> commands() {
   return all;
 }
 
+namespace {
+
+std::string with_choices(const std::string& help, const std::vector<std::string>& choices) { return choices.empty() ? help : help + ": " + one_of(choices); }
+
+}  // namespace
+
+std::string explanation_of(const Option& option) {
+  return option.choices_shown_by.empty() ? with_choices(option.help, option.choices) : option.help + " (" + option.choices_shown_by + ")";
+}
+
+std::string explanation_of(const Argument& argument) { return with_choices(argument.help, argument.choices); }
+
 std::string one_of(const std::vector<std::string>& choices) {
   std::string text;
   for (std::size_t i = 0; i < choices.size(); ++i) {

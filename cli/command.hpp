@@ -29,6 +29,7 @@ struct Option {
   std::vector<std::string> choices = {};                    // the values it takes; empty: any
   std::function<bool(const std::string&)> also_takes = {};  // other spellings of the choices
   Completes completes = Completes::nothing;
+  std::string choices_shown_by = {};  // "mobius list models": where the choices are too many for help
 };
 
 // A value told by its place.
@@ -71,14 +72,16 @@ Command man_command();
 int run(int argc, char** argv);
 
 // ── text made from the tables ──
-std::string help_of_program(const std::vector<Command>& all);
-std::string help_of(const Command& command);
-std::string usage_of(const Command& command);              // "mobius build [OPTIONS] MODEL [OUT]"
-std::string manual_page(const std::vector<Command>& all);  // roff, section 1
+std::string help_of_program(const std::vector<Command>& all, std::size_t width);
+std::string help_of(const Command& command, std::size_t width);  // `width`: the columns that there are
+std::string usage_of(const Command& command);                    // "mobius build [OPTIONS] MODEL [OUT]"
+std::string manual_page(const std::vector<Command>& all);        // roff, section 1
 std::string completion_for_bash(const std::vector<Command>& all);
 std::string completion_for_zsh(const std::vector<Command>& all);
 std::string completion_for_fish(const std::vector<Command>& all);
 
+std::string explanation_of(const Option& option);  // what it means and takes
+std::string explanation_of(const Argument& argument);
 std::string one_of(const std::vector<std::string>& choices);  // "a, b or c"
 std::vector<std::string> spellings(const Option& option);     // {"-o", "--output"}
 std::string long_name(const Option& option);                  // "--output"

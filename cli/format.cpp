@@ -40,6 +40,12 @@ std::string human_time(double seconds) {
   return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }
 
+std::string exact_time(double seconds) {
+  const auto three_digits = [](double value) { return fmt::format("{:.{}f}", value, value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2); };
+  if (seconds < 0.9995) return three_digits(1000 * std::max(seconds, 0.0)) + " ms";
+  return seconds < 59.95 ? three_digits(seconds) + " s" : human_time(seconds);
+}
+
 namespace {
 
 // The length of the UTF-8 character that the text begins with; 0 when it is none. Overlong forms and surrogates are none.

@@ -1,4 +1,4 @@
-// --help, laid out for 100 columns.
+// --help, laid out for the columns that there are.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,10 +8,16 @@
 namespace mobius::cli {
 namespace {
 
-constexpr std::size_t width = 100;
-constexpr std::size_t left = 30;  // where explanations begin
+struct Layout {
+  std::size_t width;
+  std::size_t left = 30;  // where explanations begin
+};
 
-std::string wrap(std::string_view text, std::size_t indent, std::size_t column) {
+// Where there is little room, explanations stand below what they explain.
+Layout layout_of(std::size_t width) { return width < 80 ? Layout{width, 8} : Layout{width}; }
+
+// From `column` on; further lines begin at `indent`.
+std::string wrap(std::string_view text, std::size_t width, std::size_t indent, std::size_t column) {
   std::string out;
   while (!text.empty()) {
     const auto end = std::min(text.find(' '), text.size());
@@ -30,18 +36,18 @@ std::string wrap(std::string_view text, std::size_t indent, std::size_t column) 
   return out + "\n";
 }
 
-std::string row(const std::string& head, const std::string& text) {
+std::string row(const std::string& head, const std::string& text, Layout layout) {
   std::string line = "  " + head;
-  if (line.size() + 2 > left) line += "\n" + std::string(left, ' ');
-  else line.resize(left, ' ');
-  return line + wrap(text, left, left);
+  if (line.size() + 2 > layout.left) line += "\n" + std::string(layout.left, ' ');
+  else line.resize(layout.left, ' ');
+  return line + wrap(text, layout.width, layout.left, layout.left);
 }
 
-std::string paragraphs(std::string_view text) {
+std::string paragraphs(std::string_view text, std::size_t width) {
   std::string out;
   while (!text.empty()) {
     const auto end = std::min(text.find("\n\n"), text.size());
-    out += "\n" + wrap(text.substr(0, end), 0, 0);
+    out += "\n" + wrap(text.substr(0, end), width, 0, 0);
     text.remove_prefix(std::min(end + 2, text.size()));
   }
   return out;
@@ -54,8 +60,6 @@ std::string head_of(const Option& option) {
   return option.value.empty() ? names : names + " " + option.value;
 }
 
-std::string with_choices(std::string help, const std::vector<std::string>& choices) { return choices.empty() ? help : help + ": " + one_of(choices); }
-
 }  // namespace
 
 std::string usage_of(const Command& command) {
@@ -65,27 +69,30 @@ std::string usage_of(const Command& command) {
   return text;
 }
 
-std::string help_of(const Command& command) {
-  std::string out = command.summary + ".\n\nUsage: " + usage_of(command) + "\n" + paragraphs(command.details);
+std::string help_of(const Command& command, std::size_t width) {
+  const auto layout = layout_of(width);
+  std::string out = wrap(command.summary + ".", width, 0, 0) + "\nUsage: " + usage_of(command) + "\n" + paragraphs(command.details, width);
   if (!command.arguments.empty()) out += "\nArguments:\n";
-  for (const auto& a : command.arguments) out += row(a.name, with_choices(a.help, a.choices));
+  for (const auto& a : command.arguments) out += row(a.name, explanation_of(a), layout);
   out += "\nOptions:\n";
-  for (const auto& o : command.options) out += row(head_of(o), with_choices(o.help, o.choices));
-  out += row("-h, --help", "show this help");
+  for (const auto& o : command.options) out += row(head_of(o), explanation_of(o), layout);
+  out += row("-h, --help", "show this help", layout);
   if (!command.examples.empty()) out += "\nExamples:\n";
   for (const auto& e : command.examples) out += "  " + e + "\n";
   return out;
 }
 
-std::string help_of_program(const std::vector<Command>& all) {
-  std::string out = std::string(program_summary) + "\n\nUsage: mobius COMMAND [OPTIONS] ...\n\nCommands:\n";
-  for (const auto& c : all) out += fmt::format("  {:<14}{}\n", c.name, c.summary);
-  out += "\nOptions:\n  --version     show the version\n  -h, --help    show this help; mobius COMMAND --help tells more about a command\n";
+std::string help_of_program(const std::vector<Command>& all, std::size_t width) {
+  const Layout layout{width, 16};
+  std::string out = wrap(program_summary, width, 0, 0) + "\nUsage: mobius COMMAND [OPTIONS] ...\n\nCommands:\n";
+  for (const auto& c : all) out += row(c.name, c.summary, layout);
+  out += "\nOptions:\n" + row("--version", "show the version", layout);
+  out += row("-h, --help", "show this help; mobius COMMAND --help tells more about a command", layout);
   out += "\nExamples:\n";
   for (const auto& c : all) {
     if (!c.examples.empty()) out += "  " + c.examples.front() + "\n";
   }
-  return out + "\nExit codes: 0 done, 1 failed, 2 used wrongly, 130 interrupted, 143 terminated.\n";
+  return out + "\n" + wrap("Exit codes: 0 done, 1 failed, 2 used wrongly, 130 interrupted, 143 terminated.", width, 0, 0);
 }
 
 }  // namespace mobius::cli

@@ -81,6 +81,13 @@ std::vector<std::pair<std::string, std::string>> facts_of(const ir::Model& model
   return facts;
 }
 
+// Operators with a body in the model, which a runtime without a kernel for them runs.
+std::set<std::string> functions_of(const ir::Model& model) {
+  std::set<std::string> names;
+  for (const auto& function : model.functions) names.insert(ir::to_string(ir::OpName{function.domain, function.name}));
+  return names;
+}
+
 Json component_json(const std::string& name, const ir::Model& model) {
   Json json = Json::Object{{"component", name}};
   for (const auto& [key, value] : facts_of(model)) json.set(key, value);
@@ -97,6 +104,9 @@ Json component_json(const std::string& name, const ir::Model& model) {
   Json operators = Json::Object{};
   for (const auto& [op, count] : operators_of(*model.graph)) operators.set(op, count);
   json.set("operators", std::move(operators));
+  Json functions = Json::Array{};
+  for (const auto& function : functions_of(model)) functions.push_back(function);
+  json.set("functions", std::move(functions));
   return json;
 }
 
@@ -119,23 +129,52 @@ void print_values(const char* title, const std::vector<ir::Value*>& values) {
     if (is_new) rows.push_back({value->name, type, 1});
     else ++rows[it->second].count;
   }
+  std::size_t width = 26;
+  for (const auto& row : rows) width = std::max(width, row.name.size());
   fmt::print("{}\n", title);
-  for (const auto& row : rows) fmt::print("  {:<28}{}{}\n", row.name, row.type, row.count > 1 ? fmt::format("  (and {} like it)", row.count - 1) : "");
+  for (const auto& row : rows) fmt::print("  {:<{}}  {}{}\n", row.name, width, row.type, row.count > 1 ? fmt::format("  (and {} like it)", row.count - 1) : "");
+}
+
+void print_row(std::string_view title, std::string_view value) { fmt::print("{:<18}{}\n", title, value); }
+
+// What it is, where it comes from, what it is for; then what this order doesn't know.
+void print_facts(const ir::Model& model) {
+  constexpr std::pair<std::string_view, std::string_view> order[] = {{"model_type", "model type"},
+                                                                     {"task", "task"},
+                                                                     {"role", "role"},
+                                                                     {"source", "source"},
+                                                                     {"source_id", "source id"},
+                                                                     {"ep", "ep"},
+                                                                     {"dtype", "dtype"},
+                                                                     {"padding", "padding"},
+                                                                     {"removed_inputs", "removed inputs"},
+                                                                     {"opset", "opset"},
+                                                                     {"min_onnxruntime", "min onnxruntime"},
+                                                                     {"version", "mobius version"}};
+  auto facts = facts_of(model);
+  for (const auto& [key, title] : order) {
+    const auto fact = std::ranges::find(facts, key, &std::pair<std::string, std::string>::first);
+    if (fact == facts.end()) continue;
+    print_row(title, fact->second);
+    facts.erase(fact);
+  }
+  for (const auto& [key, value] : facts) print_row(key, value);
 }
 
 void print_component(const std::string& name, const ir::Model& model) {
-  fmt::print("component         {}\n", name);
-  for (const auto& [key, value] : facts_of(model)) fmt::print("{:<18}{}\n", key, value);
+  print_row("component", name);
+  print_facts(model);
   fmt::print("{:<18}{}\n", "ir version", model.ir_version);
   const auto parameters = parameters_of(*model.graph);
   fmt::print("{:<18}{} ({}), {}\n", "parameters", with_separators(parameters.count), human_count(parameters.count), human_size(parameters.bytes));
   print_values("inputs", model.graph->inputs());
   print_values("outputs", model.graph->outputs());
   fmt::print("{} nodes\n", model.graph->node_count());
-  for (const auto& [op, count] : operators_of(*model.graph)) fmt::print("  {:>6}  {}\n", count, op);
+  const auto functions = functions_of(model);
+  for (const auto& [op, count] : operators_of(*model.graph)) fmt::print("  {:>6}  {}{}\n", count, op, functions.contains(op) ? "  (with its body)" : "");
 }
 
-int package_info(const std::vector<PackagedModel>& models, const Flags& flags) {
+int package_info(const std::vector<PackagedModel>& models, const char* kind, const Flags& flags) {
   Json components = Json::Array{};
   bool is_first = true;
   for (const auto& [component, path] : models) {
@@ -148,7 +187,7 @@ int package_info(const std::vector<PackagedModel>& models, const Flags& flags) {
     }
     is_first = false;
   }
-  if (flags.json) fmt::print("{}\n", Json(Json::Object{{"kind", "package"}, {"components", std::move(components)}}).dump(2));
+  if (flags.json) fmt::print("{}\n", Json(Json::Object{{"kind", kind}, {"components", std::move(components)}}).dump(2));
   return 0;
 }
 
@@ -203,8 +242,9 @@ int info(const Flags& flags) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
     const auto models = packaged_models(path);
-    if (!models.empty()) return package_info(models, flags);
+    if (!models.empty()) return package_info(models, "package", flags);
   }
+  if (path.extension() == ".onnx") return package_info({{path.stem().string(), path}}, "file", flags);
   return model_info(flags);
 }
 
@@ -215,9 +255,12 @@ Command info_command() {
   return {.name = "info",
           .summary = "Show what a package holds, or what a model would become",
           .details =
-              "Of a package: its components with execution provider, dtype, source, inputs and outputs, operators and parameters. Of a model: its type, "
-              "family, task and number of parameters, from its config alone.",
-          .arguments = {{.name = "WHAT", .help = "a package's folder, or a model as build takes it", .into = &flags->what, .completes = Completes::files}},
+              "Of a package, or of an .onnx file: its components with execution provider, dtype, source, inputs and outputs, operators and parameters. Of a "
+              "model: its type, family, task and number of parameters, from its config alone.",
+          .arguments = {{.name = "WHAT",
+                         .help = "a package's folder, an .onnx file, or a model as build takes it",
+                         .into = &flags->what,
+                         .completes = Completes::files}},
           .options = {{.names = "--json", .value = "", .help = "as JSON", .into = &flags->json},
                       {.names = "--revision", .value = "REVISION", .help = "of a model id: a branch, a tag or a commit", .into = &flags->revision}},
           .examples = {"mobius info out", "mobius info Qwen/Qwen2.5-0.5B-Instruct"},

@@ -66,6 +66,8 @@ std::string short_list(std::string_view eps) {
   return count == builtin_eps().size() ? fmt::format("all {}", count) : std::string(eps);
 }
 
+std::string or_dash(std::string text) { return text.empty() ? "-" : text; }
+
 Table models_table() {
   std::map<std::string, const Family*> by_type;
   for (const auto& family : families()) {
@@ -75,7 +77,7 @@ Table models_table() {
   for (const auto& [type, family] : by_type) {
     const auto* found = find_evidence(type);
     const auto evidence = found ? *found : Evidence{};
-    table.rows.push_back({type, family->name, std::string(family->task), short_list(evidence.eps), std::string(evidence.cases)});
+    table.rows.push_back({type, family->name, std::string(family->task), or_dash(short_list(evidence.eps)), or_dash(std::string(evidence.cases))});
     table.json.push_back(Json::Object{{"type", type},
                                       {"family", family->name},
                                       {"file", "mobius/models/" + family->name + ".cpp"},

@@ -31,9 +31,7 @@ std::string paragraphs(std::string_view text) {
   return out;
 }
 
-std::string entry(const std::string& head, const std::string& text, const std::vector<std::string>& choices) {
-  return ".TP\n" + head + "\n" + roff(text + (choices.empty() ? "" : ": " + one_of(choices))) + ".\n";
-}
+std::string entry(const std::string& head, const std::string& text) { return ".TP\n" + head + "\n" + roff(text) + ".\n"; }
 
 std::string head_of(const Option& option) {
   std::string out;
@@ -51,23 +49,25 @@ std::string manual_page(const std::vector<Command>& all) {
   out += ".SH DESCRIPTION\n" + roff(program_summary) + "\n.SH COMMANDS\n";
   for (const auto& c : all) {
     out += ".SS " + roff(usage_of(c)) + "\n" + roff(c.summary) + ".\n" + paragraphs(c.details);
-    for (const auto& a : c.arguments) out += entry("\\fI" + roff(a.name) + "\\fR", a.help, a.choices);
-    for (const auto& o : c.options) out += entry(head_of(o), o.help, o.choices);
+    for (const auto& a : c.arguments) out += entry("\\fI" + roff(a.name) + "\\fR", explanation_of(a));
+    for (const auto& o : c.options) out += entry(head_of(o), explanation_of(o));
     for (const auto& e : c.examples) out += ".PP\n.EX\n" + roff(e) + "\n.EE\n";
   }
   out += ".SH OPTIONS\n";
-  out += entry("\\fB\\-h\\fR, \\fB\\-\\-help\\fR", "show help, of the program or of a command", {});
-  out += entry("\\fB\\-\\-version\\fR", "show the version", {});
+  out += entry("\\fB\\-h\\fR, \\fB\\-\\-help\\fR", "show help, of the program or of a command");
+  out += entry("\\fB\\-\\-version\\fR", "show the version");
   out += ".SH EXIT STATUS\n";
   const std::vector<std::pair<std::string, std::string>> codes = {
       {"0", "done"},
       {"1", "failed; one message on standard error says why, and what was there before is as it was"},
       {"2", "used wrongly"},
+      {"141", "nobody reads standard output any more"},
       {"130, 143", "interrupted, terminated; what was begun is removed"}};
-  for (const auto& [code, text] : codes) out += entry("\\fB" + code + "\\fR", text, {});
+  for (const auto& [code, text] : codes) out += entry("\\fB" + code + "\\fR", text);
   out += ".SH ENVIRONMENT\n";
-  out += entry("\\fBHF_HUB_CACHE\\fR, \\fBHF_HOME\\fR", "where the Hugging Face cache is; otherwise ~/.cache/huggingface/hub", {});
-  out += entry("\\fBMOBIUS_THREADS\\fR", "the number of threads, where --threads does not say", {});
+  out += entry("\\fBHF_HUB_CACHE\\fR, \\fBHF_HOME\\fR", "where the Hugging Face cache is; otherwise ~/.cache/huggingface/hub");
+  out += entry("\\fBMOBIUS_ONNXRUNTIME\\fR", "where ONNX Runtime's library is, for check");
+  out += entry("\\fBMOBIUS_THREADS\\fR", "the number of threads, where --threads does not say");
   return out;
 }
 

@@ -8,6 +8,7 @@
 
 #include "cli/cancel.hpp"
 #include "cli/command.hpp"
+#include "cli/format.hpp"
 #include "cli/output.hpp"
 #include "cli/progress.hpp"
 #include "cli/target.hpp"
@@ -68,16 +69,11 @@ int optimize(const Flags& flags) {
     fmt::print("{}\n", result.dump(2));
   } else if (!flags.quiet) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    fmt::print("{} for {}, as {}: {} → {} nodes\nwrote {} in {:.2f} s:\n", flags.in, done.report.ep, done.report.role, done.nodes_before, done.nodes_after,
-               flags.out, seconds);
+    fmt::print("{} for {}, as {}: {} → {} nodes\nwrote {} in {}:\n", flags.in, done.report.ep, done.report.role, done.nodes_before, done.nodes_after, flags.out,
+               exact_time(seconds));
     print_table(done.files);
   }
   return 0;
-}
-
-bool is_step(const std::string& name) {
-  const auto steps = optimization_steps();
-  return std::ranges::find(steps, name) != steps.end();
 }
 
 }  // namespace
@@ -88,14 +84,22 @@ Command optimize_command() {
   for (auto& option : options) {
     if (option.names == "--dtype") option.help = "the float type that it computes in, where its weights do not tell; nothing is converted";
   }
-  options.insert(options.end(),
-                 {{"--role", "ROLE", "what the graph is; some fusions are for decoders only", &flags->role, {"decoder", "vision", "embedding", "encoder"}},
-                  {"--skip", "NAME", "leave this pass or group of rules out; may be repeated", &flags->skip, optimization_steps()},
-                  {"--print-after", "NAME", "show the graph as text after this one of them", &flags->print_after, {}, is_step},
-                  {"--force", "", "OUT may be IN", &flags->force},
-                  {"--threads", "N", "how many threads to use; 0 or absent: all cores", &flags->threads},
-                  {"--quiet", "", "show nothing but warnings and errors", &flags->quiet},
-                  {"--json", "", "show the result as JSON", &flags->json}});
+  options.insert(
+      options.end(),
+      {{"--role", "ROLE", "what the graph is; otherwise decoder, which some fusions are for", &flags->role, {"decoder", "vision", "embedding", "encoder"}},
+       {"--skip", "NAME", "leave this pass or group of rules out; may be repeated", &flags->skip, optimization_steps()},
+       {"--print-after",
+        "NAME",
+        "show the graph as text after this one of them",
+        &flags->print_after,
+        optimization_steps(),
+        {},
+        Completes::nothing,
+        "see --skip"},
+       {"--force", "", "OUT may be IN", &flags->force},
+       {"--threads", "N", "how many threads to use; 0 or absent: all cores", &flags->threads},
+       {"--quiet", "", "show nothing but warnings and errors", &flags->quiet},
+       {"--json", "", "show the result as JSON", &flags->json}});
   return {
       .name = "optimize",
       .summary = "Optimise an ONNX model for an execution provider",

@@ -2,9 +2,13 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <system_error>
 
 #include "cli/cancel.hpp"
 #include "cli/command.hpp"
@@ -76,10 +80,21 @@ int failure(std::string_view message, int code) {
   return code;
 }
 
-constexpr const char* no_output = "cannot write to standard output";
+// Standard output could not be written, for the reason in `errno`. A reader that has enough (`mobius list models | head`) is no error to
+// speak of: the exit code is that of a program that the signal has ended.
+int output_failure(int reason) {
+#if defined(__unix__) || defined(__APPLE__)
+  if (reason == EPIPE) return 128 + SIGPIPE;
+#endif
+  return failure("cannot write to standard output", 1);
+}
 
 // Printing throws when its stream fails, with a message that names none.
-std::string reason_of(const std::exception& e) { return std::ferror(stdout) ? no_output : e.what(); }
+int failure_of(const std::exception& e) {
+  if (!std::ferror(stdout)) return failure(e.what(), 1);
+  const auto* of_system = dynamic_cast<const std::system_error*>(&e);
+  return output_failure(of_system ? of_system->code().value() : 0);
+}
 
 int run_command(const Command& command) try {
   catch_signals();
@@ -91,7 +106,7 @@ int run_command(const Command& command) try {
 } catch (const std::bad_alloc&) {
   return failure("out of memory", 1);
 } catch (const std::exception& e) {
-  return failure(reason_of(e), 1);
+  return failure_of(e);
 }
 
 const Command* chosen_command(const CLI::App& program, const std::vector<Command>& all) {
@@ -106,6 +121,11 @@ std::string names_of(const std::vector<Command>& all) {
   std::vector<std::string> names;
   for (const auto& c : all) names.push_back(c.name);
   return one_of(names);
+}
+
+std::size_t help_width(std::FILE* stream) {
+  constexpr int most = 100, least = 40;  // longer lines are hard to read
+  return static_cast<std::size_t>(is_terminal(stream) ? std::clamp(terminal_width(stream), least, most) : most);
 }
 
 int parse_and_run(int argc, char** argv) {
@@ -126,7 +146,7 @@ int parse_and_run(int argc, char** argv) {
     program.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     const auto* command = chosen_command(program, all);
-    fmt::print("{}", command ? help_of(*command) : help_of_program(all));
+    fmt::print("{}", command ? help_of(*command, help_width(stdout)) : help_of_program(all, help_width(stdout)));
     return 0;
   } catch (const CLI::ParseError& e) {
     return usage_error(e.what(), chosen_command(program, all));
@@ -137,7 +157,7 @@ int parse_and_run(int argc, char** argv) {
   }
   const auto* command = chosen_command(program, all);
   if (!command) {
-    print_error(help_of_program(all));
+    print_error(help_of_program(all, help_width(stderr)));
     return 2;
   }
   return run_command(*command);
@@ -149,10 +169,11 @@ int run(int argc, char** argv) {
   keep_standard_streams_apart();
   try {
     const int code = parse_and_run(argc, argv);
+    errno = 0;
     const bool written = std::fflush(stdout) == 0 && !std::ferror(stdout);
-    return written || code != 0 ? code : failure(no_output, 1);
+    return written || code != 0 ? code : output_failure(errno);
   } catch (const std::exception& e) {  // of help and version, which run no command
-    return failure(reason_of(e), 1);
+    return failure_of(e);
   }
 }
 

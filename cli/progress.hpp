@@ -33,7 +33,7 @@ class Progress {
   Clock::time_point next_;
 };
 
-// The line for a state; `width` columns, of which the bar takes what is left (no bar when that is little).
+// The line for a state. In `width` columns there is a bar in what is left, if that is not too little, and only as many numbers as fit; 0: any width.
 std::string progress_line(std::uint64_t done, std::uint64_t total, double seconds, int width);
 
 }  // namespace mobius::cli

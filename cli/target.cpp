@@ -14,11 +14,11 @@ namespace mobius::cli {
 std::vector<Option> target_options(TargetFlags& flags) {
   const auto any_name = [](const std::string&) { return true; };  // --ep-file may bring it: chosen_ep looks
   return {
-      {"--ep,--execution-provider", "NAME", "what the graph shall run on", &flags.ep, ep_names(), any_name},
+      {"--ep,--execution-provider", "NAME", "what the graph shall run on; otherwise default, which is portable", &flags.ep, ep_names(), any_name},
       {"--ep-file", "FILE", "an execution provider of your own, as JSON (mobius list ep-fields)", &flags.ep_file, {}, {}, Completes::files},
       {"--dtype", "TYPE", "of weights and computation", &flags.dtype, dtype_names(), is_dtype},
       {"--opset", "N", "ai.onnx opset to write, 21 or more; absent: the execution provider's highest", &flags.opset},
-      {"--padding", "SIDE", "which batches a decoder takes: padded on the right, or on any side", &flags.padding, {"right", "any"}},
+      {"--padding", "SIDE", "which batches a decoder takes, padded on the right or on any side; otherwise right", &flags.padding, {"right", "any"}},
       {"--trace", "", "show what the optimisation does, on standard error", &flags.trace},
       {"--trace-json", "FILE", "write what the optimisation did as JSON", &flags.trace_json, {}, {}, Completes::files},
   };
