@@ -23,7 +23,7 @@ from test_genai import SMOLLM2, byte_level
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # Commands that other tests run, and which.
 ELSEWHERE = {
-    "./scripts/demo": ".ci/run demo", "./scripts/test": ".ci/run", "pip install .": "tests/test_python_wheel.py", "./scripts/wheel": "tests/test_python_wheel.py",
+    "./scripts/demo": ".ci/run demo", "./scripts/test": ".ci/run", "./scripts/setup": "scripts/build", "pip install .": "tests/test_python_wheel.py", "./scripts/wheel": "tests/test_python_wheel.py",
 }
 IDS = {"Qwen/Qwen2.5-7B": "qwen2", "Qwen/Qwen2.5-0.5B": "qwen2", "Qwen/Qwen2.5-0.5B-Instruct": "talker", "meta-llama/Llama-3.2-3B": "llama",
        "HuggingFaceTB/SmolLM2-135M": "llama", "HuggingFaceTB/SmolLM2-135M-Instruct": "llama"}
@@ -100,8 +100,13 @@ def test_the_blocks_of_a_page_run(page, sandbox):
             assert name, f"{page.name}: nothing names the file of this JSON"
             (sandbox / name[0]).write_text(text)
             own.add(name[0])
+        elif language == "cmake":
+            theirs = (ROOT / "tests" / "install" / "CMakeLists.txt").read_text()  # which .ci/run install builds
+            assert re.sub(r"\s*#.*", "", text).strip() in theirs, f"{page.name}: not in tests/install:\n{text}"
         else:
             assert language == "cpp", f"{page.name}: nobody runs a block of {language}"
+            for header in re.findall(r'^#include "(.*)"', text, re.MULTILINE):
+                assert (ROOT / header).exists(), f"{page.name}: {header}"
             assert any(words(text) in words(home.read_text()) for home in CPP_HOMES), f"{page.name}: this C++ is in none of the files that are compiled:\n{text}"
     # Who follows the page in a clone finds nothing there afterwards that git would add.
     left = {path.name for path in sandbox.iterdir()} - own - {"bin", "llama.weights"}
