@@ -49,17 +49,17 @@ def names_of_transformers(monkeypatch):
 
 @pytest.fixture(scope="module")
 def optimised(mobius, tmp_path_factory):
-    """optimised(fixture, ep) -> the folder of its model.onnx; each is made once."""
+    """optimised(fixture, ep, ...) -> the folder of its model.onnx; each is made once."""
     made: dict = {}
 
-    def optimise(name: str, ep: str) -> Path:
-        if (name, ep) not in made:
+    def optimise(name: str, ep: str, *options: str) -> Path:
+        if (name, ep, *options) not in made:
             folder = tmp_path_factory.mktemp("foreign")
             role = "encoder" if checkpoint(name) == "bert" else "decoder"
-            result = mobius("optimize", FOLDER / f"{name}.onnx", folder / "model.onnx", "--ep", ep, "--role", role)
+            result = mobius("optimize", FOLDER / f"{name}.onnx", folder / "model.onnx", "--ep", ep, "--role", role, *options)
             assert result.returncode == 0, f"{name} for {ep}:\n{result.stdout}{result.stderr}"
-            made[name, ep] = folder
-        return made[name, ep]
+            made[name, ep, *options] = folder
+        return made[name, ep, *options]
 
     return optimise
 
@@ -88,6 +88,20 @@ def test_numbers_are_the_references(name, ep, optimised):
     allowed = F16_ERROR if checkpoint(name) == "llama_f16" else F32_ERROR
     errors = {run: case.error(run, folder) for run in runs}
     assert max(errors.values()) <= allowed, errors
+
+
+@each(FIXTURES, ("default", "cpu", "dml", "webgpu"))
+def test_opset_21_has_the_same_fused_operators(name, ep, optimised):
+    """The standard's Attention, RotaryEmbedding and RMSNormalization are newer, and fused ones are made of them: they are met on the way only."""
+    case, folder, newest = case_of(name), optimised(name, ep, "--opset", "21"), optimised(name, ep)
+    model, ops, wanted = onnx.load(folder / "model.onnx", load_external_data=False), count(folder), count(newest)
+    assert {i.version for i in model.opset_import if i.domain == ""} == {21}
+    onnx.checker.check_model(folder / "model.onnx")
+    assert not {"Attention", "RotaryEmbedding", "RMSNormalization"} & {n.op_type for n in model.graph.node if not n.domain}
+    fused = ("GroupQueryAttention", "SkipSimplifiedLayerNormalization", "SkipLayerNormalization", "BiasGelu", "FastGelu")
+    assert {op: ops[op] for op in fused} == {op: wanted[op] for op in fused}
+    runs = [r for r in case.runs if r != "left_padded" or "GroupQueryAttention" not in ops]
+    assert max(case.error(run, folder) for run in runs) <= (F16_ERROR if checkpoint(name) == "llama_f16" else F32_ERROR)
 
 
 @each(FIXTURES, PORTABLE)

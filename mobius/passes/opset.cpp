@@ -71,15 +71,15 @@ std::size_t raise_opset(ir::Model& model, std::int64_t opset, std::int64_t max_i
 
 void set_opset(ir::Model& model, std::int64_t opset, std::int64_t max_ir) {
   const auto own = opset_of(model);
-  if (opset < own) {
-    for_each_node(*model.graph, [&](const ir::Node& n) {
-      const auto needed = ops::least_opset(n);
-      if (needed > opset || ops::differs_between(n, opset, own)) {
-        fail(ErrorKind::unsupported, "{} ({}) can't be written for opset {}: it is of opset {} in this form", rewrite::scope_of_call(n), ir::to_string(n.op),
-             opset, std::max(needed, opset + 1));
-      }
-    });
-  }
+  // Where the opset stays, only an operator that it has not can have got in: fusions write some on their way to another.
+  const bool is_lowered = opset < own;
+  for_each_node(*model.graph, [&](const ir::Node& n) {
+    const auto needed = is_lowered ? ops::least_opset(n) : ops::since(n.op);
+    if (needed > opset || (is_lowered && ops::differs_between(n, opset, own))) {
+      fail(ErrorKind::unsupported, "{} ({}) can't be written for opset {}: it is of opset {} in this form", rewrite::scope_of_call(n), ir::to_string(n.op),
+           opset, std::max(needed, opset + 1));
+    }
+  });
   auto version = std::min(model.ir_version, max_ir);
   if (opset < own) version = std::min(version, ops::ir_version_of(opset));
   if (opset > own) version = std::max(version, std::min(max_ir, ops::ir_version_of(opset)));

@@ -85,6 +85,9 @@ TEST(Opset, ANewerNodeThatIsLeftIsRefused) {
   auto model = model_of(24, 11, "g (float[B,8] x) => (float[B,8] y) { [up] y = Swish(x) }");
   EXPECT_THAT(error_of([&] { optimize_model(model, {.ep = "cpu", .opset = 21, .skip = {"InlinePass"}}); }),
               HasSubstr("up (Swish) can't be written for opset 21"));
+  auto own = model_of(21, 10, "g (float[B,8] x) => (float[B,8] y) { [up] y = Swish(x) }");
+  EXPECT_THAT(error_of([&] { optimize_model(own, {.ep = "cpu", .opset = 21, .skip = {"InlinePass"}}); }),
+              HasSubstr("up (Swish) can't be written for opset 21"));
 }
 
 TEST(Opset, TheIrVersionCoversElementTypesAndFunctions) {

@@ -1,11 +1,15 @@
 // What the rules that write Attention share. Internal to rules/.
 #pragma once
+#include "mobius/ep/versions.hpp"
 #include "mobius/rules/gqa.hpp"
 
 namespace mobius::rules {
 
-inline bool writes_rotary(const rewrite::Target& t) { return t.opset >= 23 && t.ep.supports_rotary_embedding; }
-inline bool writes_attention(const rewrite::Target& t) { return t.opset >= 23 && t.ep.supports_attention; }
+// Where the target lacks the operators, they are still written on the way to one that has them inside; InlinePass expands those that stay. Below
+// the lowest opset of a target they have no bodies.
+inline bool leads_to_gqa(const rewrite::Target& t) { return t.opset >= lowest_opset && has_gqa(t); }
+inline bool writes_rotary(const rewrite::Target& t) { return (t.opset >= 23 && t.ep.supports_rotary_embedding) || leads_to_gqa(t); }
+inline bool writes_attention(const rewrite::Target& t) { return (t.opset >= 23 && t.ep.supports_attention) || leads_to_gqa(t); }
 
 // The mask with a row for each query and a column for each key: runtimes broadcast batch and heads, but not these. The sizes are those of
 // axis `i` of q and axis `j` of k.

@@ -156,8 +156,13 @@ TEST(AttentionFusion, NotWithAScaleThatAddsAxesOrIsNone) {
   expect_unchanged(attention_fusion(), "cpu", graph("s = Mul(p, zero) weights = Softmax(s)"), "the scale is not a positive number");
 }
 TEST(AttentionFusion, NotBelowOpset23NorWithoutTheOperator) {
-  expect_unchanged(attention_fusion(), "cpu", graph("weights = Softmax(p)"), "", {.opset = 22});
+  expect_unchanged(attention_fusion(), "default", graph("weights = Softmax(p)"), "", {.opset = 22});
+  expect_unchanged(attention_fusion(), "cpu", graph("weights = Softmax(p)"), "", {.role = "encoder", .opset = 22});
   expect_unchanged(attention_fusion(), "qnn", graph("weights = Softmax(p)"), "");
+}
+TEST(AttentionFusion, OnTheWayToGroupQueryAttentionFromTheLowestOpsetOn) {
+  expect_rewrite(attention_fusion(), "cpu", graph("weights = Softmax(p)"), "Transpose Attention", {.opset = 21});
+  expect_unchanged(attention_fusion(), "cpu", graph("weights = Softmax(p)"), "", {.opset = 20});
 }
 
 }  // namespace

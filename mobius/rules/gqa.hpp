@@ -26,6 +26,9 @@ inline std::vector<rewrite::Pat::Arg> with_sink(std::vector<rewrite::Pat::Arg> o
   return operands;
 }
 
+// GroupQueryAttention is for decoders, in types that the kernel has.
+inline bool has_gqa(const rewrite::Target& t) { return t.role == "decoder" && t.ep.gqa_dtypes.contains(t.dtype); }
+
 // How x is multiplied by a weight: FusedMatMul or MatMul with Transpose on one of [out, in], MatMul on one of [in, out].
 enum class Product { fused, transposed, plain };
 inline constexpr Product all_products[] = {Product::fused, Product::transposed, Product::plain};

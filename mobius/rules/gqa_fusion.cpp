@@ -149,8 +149,6 @@ std::vector<Condition> kernel_does_it(const Pat& y) {
           {[=](const Match& m, const Target& t) { return mask_does_not_fit(*m.node(y), t); }}};
 }
 
-bool is_for_decoders(const Target& t) { return t.role == "decoder" && t.ep.gqa_dtypes.contains(t.dtype); }
-
 Rule fuse_attention(bool with_mask) {
   const auto [q, k, v, mask, past_key, past_value] = vars("q", "k", "v", "mask", "past_key", "past_value");
   auto attributes = plain_attention();
@@ -160,7 +158,7 @@ Rule fuse_attention(bool with_mask) {
   return {.name = "GQAFusion",
           .from = {results[0], results[1], results[2]},
           .where = kernel_does_it(y),
-          .when = is_for_decoders,
+          .when = has_gqa,
           .make = [=](Inserter& at, const Match& m, const Target& t) { return make_gqa(at, *m.node(y), t); }};
 }
 
@@ -191,7 +189,7 @@ Rule fuse_attention_with_sink() {
   return {.name = "GQAFusionSink",
           .from = {out, results[1], results[2]},
           .where = std::move(where),
-          .when = [](const Target& t) { return is_for_decoders(t) && t.ep.supports_gqa_sink; },
+          .when = [](const Target& t) { return has_gqa(t) && t.ep.supports_gqa_sink; },
           .make = [=](Inserter& at, const Match& m, const Target& t) { return make_gqa(at, *m.node(y), t, m[sink]); }};
 }
 

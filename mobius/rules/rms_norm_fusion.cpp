@@ -3,6 +3,7 @@
 // In half precision exporters write Casts to float32 around the quotient, which is what the operator does itself: it rounds before γ.
 // Without Casts it computes the same with smaller errors, and no square overflows. A γ that takes part in float32 stays there: the norm is
 // then one of float32, with its Casts outside.
+#include "mobius/ep/versions.hpp"
 #include "mobius/rules/conditions.hpp"
 #include "mobius/rules/norm_patterns.hpp"
 #include "mobius/rules/rules.hpp"
@@ -15,7 +16,12 @@ namespace {
 constexpr DataTypeSet half_types = {ir::DataType::float16, ir::DataType::bfloat16};
 constexpr DataTypeSet stash_types = {ir::DataType::float32, ir::DataType::float16, ir::DataType::bfloat16};  // that float32 can hold
 
-bool has_op(const Target& t) { return t.opset >= 23; }
+// Where the target lacks the operator, it is written on the way to SkipSimplifiedLayerNormalization; InlinePass expands the norms that no sum
+// stands before.
+bool has_op(const Target& t) {
+  const bool leads_to_skip_norm = t.opset >= lowest_opset && t.ep.supports_skip_layer_norm && t.ep.skip_layer_norm_dtypes.contains(t.dtype);
+  return t.opset >= 23 || leads_to_skip_norm;
+}
 
 Rule plain() {
   const auto [x, gamma] = vars("x", "gamma");

@@ -75,8 +75,11 @@ TEST(RMSNormFusion, NotInDouble) {
                    "x is DOUBLE");
 }
 
-TEST(RMSNormFusion, NotBelowTheOperatorsOpset) {
-  expect_unchanged(rms_norm_fusion(), "default", from_shifted("s = Sqrt(v) n = Div(x, s) y = Mul(n, w)"), "", {.opset = 22});
+TEST(RMSNormFusion, NotBelowTheOperatorsOpsetUnlessSkipsAreFused) {
+  const auto norm = from_shifted("s = Sqrt(v) n = Div(x, s) y = Mul(n, w)");
+  expect_unchanged(rms_norm_fusion(), "trt-rtx", norm, "", {.opset = 22});
+  expect_rewrite(rms_norm_fusion(), "cpu", norm, "RMSNormalization", {.opset = 21});
+  expect_unchanged(rms_norm_fusion(), "cpu", norm, "", {.opset = 20});
 }
 TEST(RMSNormFusion, NotAnotherMean) {
   const auto unchanged = [](const std::string& text, const char* reason) { expect_unchanged(rms_norm_fusion(), "default", text, reason); };

@@ -167,7 +167,10 @@ TEST(RotaryFusion, NotTheEndOfTheHeadInPart) {
   text.replace(text.find("Concat<axis = 3>(r, b)"), 22, "Concat<axis = 3>(r, a)");
   expect_unchanged(rotary_fusion(), "cpu", text, "b and a are not what one tensor begins and ends with");
 }
-TEST(RotaryFusion, NotBelowOpset23) { expect_unchanged(rotary_fusion(), "cpu", Graph{sum}.text(), "", {.opset = 22}); }
+TEST(RotaryFusion, NotBelowOpset23UnlessGroupQueryAttentionTakesIt) {
+  expect_unchanged(rotary_fusion(), "default", Graph{sum}.text(), "", {.opset = 22});
+  expect_rewrite(rotary_fusion(), "cpu", Graph{sum}.text(), "Cos Sin RotaryEmbedding", {.opset = 21});
+}
 
 }  // namespace
 }  // namespace mobius::rules
