@@ -66,12 +66,16 @@ int optimize(const Flags& flags) {
     Json result = Json::Object{{"output", flags.out}, {"nodes_before", done.nodes_before}, {"nodes_after", done.nodes_after}};
     result.set("files", files_json(done.files));
     result.set("total_size", total_size(done.files));
+    Json others = Json::Array{};
+    for (const auto& name : done.refers_to) others.push_back(Json(name));
+    result.set("refers_to", std::move(others));
     fmt::print("{}\n", result.dump(2));
   } else if (!flags.quiet) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     fmt::print("{} for {}, as {}: {} → {} nodes\nwrote {} in {}:\n", flags.in, done.report.ep, done.report.role, done.nodes_before, done.nodes_after, flags.out,
                exact_time(seconds));
     print_table(done.files);
+    if (!done.refers_to.empty()) fmt::print("it needs beside it, for weights that stayed as they were: {}\n", fmt::join(done.refers_to, ", "));
   }
   return 0;
 }

@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -126,6 +127,17 @@ def test_check_runs_what_was_optimised(mobius, tmp_path):
     assert result.returncode == 0 and "runs one step in" in result.stdout
     result = mobius("check", FOREIGN / "llama.transformers20.onnx", "--onnxruntime", WHEEL)
     assert result.returncode == 1 and "this model may mean others" in result.stderr
+
+
+def test_optimize_tells_which_other_files_are_needed(mobius, tmp_path):
+    for name in ("llama.dynamo18.sdpa.onnx", "llama.weights"):
+        shutil.copy(FOREIGN / name, tmp_path)
+    result = mobius("optimize", "llama.dynamo18.sdpa.onnx", "fast.onnx", "--ep", "cpu", cwd=tmp_path)
+    assert result.stdout.endswith("\nit needs beside it, for weights that stayed as they were: llama.weights\n")
+    assert json.loads(mobius("optimize", "llama.dynamo18.sdpa.onnx", "fast.onnx", "--json", cwd=tmp_path).stdout)["refers_to"] == ["llama.weights"]
+    elsewhere = mobius("optimize", "llama.dynamo18.sdpa.onnx", "other/fast.onnx", "--ep", "cpu", cwd=tmp_path)
+    assert "beside it" not in elsewhere.stdout
+    assert mobius("check", tmp_path / "other" / "fast.onnx", "--onnxruntime", WHEEL).returncode == 0
 
 
 @pytest.mark.parametrize("command", ["build", "optimize"])

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <tuple>
 
@@ -215,6 +216,11 @@ OnnxPlan plan_onnx(const ir::Model& model, const WriteOptions& options, std::str
   const onnx::Layout layout = onnx::make_layout(model, file_name, options);
   OnnxPlan plan;
   plan.files.push_back({std::string(file_name), model_bytes(model, layout, options, false).size()});
+  std::set<std::string> others;
+  for (const onnx::Layout::Blob& blob : layout.blobs) {
+    if (!blob.in_place.empty()) others.insert(blob.in_place);
+  }
+  plan.refers_to.assign(others.begin(), others.end());
   if (!options.write_data) return plan;
   for (const onnx::Layout::File& file : layout.files) plan.files.push_back({file.name, file.size});
   if (!layout.index.empty()) plan.files.push_back({layout.index_name, layout.index.size()});

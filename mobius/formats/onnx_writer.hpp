@@ -48,7 +48,8 @@ struct OnnxPlan {
     std::string name;
     std::uint64_t size;
   };
-  std::vector<File> files;  // the model, then its data
+  std::vector<File> files;             // the model, then its data
+  std::vector<std::string> refers_to;  // of WriteOptions::in_place, those that hold the rest; sorted
 
   std::uint64_t total_size() const;
 };

@@ -356,7 +356,10 @@ TEST_F(OnnxWriter, unchanged_data_stays_where_it_is) {
   EXPECT_THAT(files(), ElementsAre("model.onnx", "model.onnx.data", "second.onnx", "second.onnx.data"));
   EXPECT_EQ(file("model.onnx.data"), before);
   EXPECT_EQ(fs::file_size(folder_ / "second.onnx.data"), 4096u);
-  EXPECT_EQ(plan_onnx(model, options, "second.onnx").files.at(1).size, 4096u);
+  const auto plan = plan_onnx(model, options, "second.onnx");
+  EXPECT_EQ(plan.files.at(1).size, 4096u);
+  EXPECT_THAT(plan.refers_to, ElementsAre("model.onnx.data"));
+  EXPECT_TRUE(plan_onnx(model, {}, "second.onnx").refers_to.empty());
 
   const auto again = read_onnx(folder_ / "second.onnx");
   EXPECT_EQ(again.graph->find_value("b")->data()->bytes(), model.graph->find_value("b")->data()->bytes());

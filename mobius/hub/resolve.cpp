@@ -88,6 +88,10 @@ std::string not_here(std::string_view id) {
   return fmt::format("{} ({} holds {})", text, folder, fmt::join(there, ", "));
 }
 
+[[noreturn]] void fail_revision_of_path(std::string_view path, std::string_view revision) {
+  fail(ErrorKind::invalid_argument, "{} is a path: a revision ({}) can only be chosen for a model id", path, revision);
+}
+
 [[noreturn]] void fail_not_cached(std::string_view id, const std::string& revision, const fs::path& repository) {
   const std::string option = revision == "main" ? "" : " --revision " + revision;
   const std::string advice = fmt::format("get it with: hf download {}{}", id, option);
@@ -128,7 +132,7 @@ ModelSource from_path(const fs::path& path) {
 ModelSource resolve(std::string_view model, std::string_view revision) {
   if (model.empty()) fail(ErrorKind::invalid_argument, "the model's name is empty");
   if (const fs::path path(model); is_there(path)) {
-    if (!revision.empty()) fail(ErrorKind::invalid_argument, "{} is a path: a revision ({}) can only be chosen for a model id", model, revision);
+    if (!revision.empty()) fail_revision_of_path(model, revision);
     return from_path(path);
   }
   std::string id(model);
@@ -138,6 +142,7 @@ ModelSource resolve(std::string_view model, std::string_view revision) {
     chosen = id.substr(at + 1);
     id.resize(at);
     if (chosen.empty()) fail(ErrorKind::invalid_argument, "{}: nothing follows the '@', expected a branch, a tag or a commit", model);
+    if (is_there(id)) fail_revision_of_path(id, chosen);
   }
   const bool looks_like_path = id.ends_with(".gguf") || id.ends_with(".safetensors") || id.ends_with(".json");
   if (looks_like_path || !is_model_id(id)) fail(ErrorKind::not_found, "{} does not exist", model);

@@ -161,6 +161,7 @@ TEST_F(Resolve, RefusesWhatIsNoId) {
 
 TEST_F(Resolve, RefusesARevisionForAPathAndTwoOfThem) {
   EXPECT_THAT(error_of([&] { resolve(root_.string(), "main"); }, ErrorKind::invalid_argument), HasSubstr("is a path"));
+  EXPECT_THAT(error_of([&] { resolve(root_.string() + "@main"); }, ErrorKind::invalid_argument), HasSubstr(root_.string() + " is a path: a revision (main)"));
   EXPECT_THAT(error_of([] { resolve("org/model@v1.0", "main"); }, ErrorKind::invalid_argument), HasSubstr("twice"));
   EXPECT_THAT(error_of([] { resolve("org/model@"); }, ErrorKind::invalid_argument), HasSubstr("nothing follows"));
 }

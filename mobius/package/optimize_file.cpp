@@ -75,7 +75,9 @@ OptimizedFile optimize_file(const fs::path& in, const fs::path& out, const Optim
   if (inside) write.inline_limit = UINT64_MAX;
   if (same_file(folder_of(in), folder_of(out))) write.in_place = files;
   const auto name = out.filename().string();
-  for (const auto& file : formats::plan_onnx(model, write, name).files) result.files.push_back({file.name, file.size});
+  const auto plan = formats::plan_onnx(model, write, name);
+  for (const auto& file : plan.files) result.files.push_back({file.name, file.size});
+  result.refers_to = plan.refers_to;
   formats::write_onnx(model, folder_of(out), name, write);
   return result;
 }

@@ -23,7 +23,8 @@ struct OptimizeFileOptions {
 struct OptimizedFile {
   OptimizeReport report;
   std::size_t nodes_before = 0, nodes_after = 0;
-  std::vector<WrittenFile> files;  // the model, then its data
+  std::vector<WrittenFile> files;      // the model, then its data
+  std::vector<std::string> refers_to;  // data files of the input that the output needs too
 };
 
 // Errors: those of reading and of optimize_model; invalid_argument (the output is the input, one of its data files, or a folder); io.
