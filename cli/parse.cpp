@@ -14,6 +14,7 @@
 #include "cli/command.hpp"
 #include "cli/format.hpp"
 #include "mobius/base/error.hpp"
+#include "mobius/base/option_name.hpp"
 #include "mobius/base/terminal.hpp"
 #include "mobius/package/version.hpp"
 
@@ -167,6 +168,7 @@ int parse_and_run(int argc, char** argv) {
 
 int run(int argc, char** argv) {
   keep_standard_streams_apart();
+  call_options_flags();
   try {
     const int code = parse_and_run(argc, argv);
     errno = 0;

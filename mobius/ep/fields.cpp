@@ -11,7 +11,7 @@ namespace {
 using E = EpCapabilities;
 
 constexpr EpField fields[] = {
-    {"name", &E::name, "what --ep calls it"},
+    {"name", &E::name, "what it is chosen by"},
     {"description", &E::description, "one line for `mobius list eps`"},
     {"dtypes", &E::dtypes, "float types a whole model can run in"},
     {"fallback_dtype", &E::fallback_dtype, "used when the checkpoint's dtype is not among them"},

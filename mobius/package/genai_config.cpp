@@ -8,6 +8,7 @@
 
 #include "mobius/base/error.hpp"
 #include "mobius/base/log.hpp"
+#include "mobius/base/option_name.hpp"
 #include "mobius/ep/registry.hpp"
 #include "mobius/package/genai_caches.hpp"
 #include "mobius/package/genai_graph.hpp"
@@ -79,8 +80,8 @@ std::int64_t context_length_of(const Json& config, std::int64_t asked) {
   const auto longest = number_in(config, {"max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length", "n_ctx"});
   if (asked < 0) fail(ErrorKind::invalid_argument, "context_length is {}, expected a number of tokens", asked);
   if (asked == 0 && !longest) {
-    fail(ErrorKind::not_found,
-         "config.json doesn't say how many positions the model has (max_position_embeddings); give the context length (--context-length)");
+    fail(ErrorKind::not_found, "config.json doesn't say how many positions the model has (max_position_embeddings); give the context length ({})",
+         option_name("context_length"));
   }
   if (longest && asked > *longest) fail(ErrorKind::invalid_argument, "context_length is {}, but the model has {} positions (config.json)", asked, *longest);
   return asked > 0 ? asked : *longest;
@@ -199,8 +200,8 @@ void tell_cache_size(const Json& part, const ir::Graph& graph, std::int64_t max_
   }
   const double gigabytes = values * static_cast<double>(ir::bit_width(graph.inputs().back()->dtype())) / 8e9;
   if (gigabytes >= 1) {
-    logging::info("ONNX Runtime GenAI will allocate {:.1f} GB of cache for each row, for max_length {}; a smaller --context-length saves memory", gigabytes,
-                  max_length);
+    logging::info("ONNX Runtime GenAI will allocate {:.1f} GB of cache for each row, for max_length {}; a smaller {} saves memory", gigabytes, max_length,
+                  option_name("context_length"));
   }
 }
 

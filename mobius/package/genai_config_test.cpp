@@ -125,7 +125,7 @@ TEST(GenaiConfig, TheContextIsTheModelsOrSmaller) {
   EXPECT_EQ(config.at("search").at("max_length"), Json(100));
   EXPECT_THAT(refusal({}, ErrorKind::invalid_argument, 9000), HasSubstr("context_length is 9000, but the model has 8192 positions"));
   EXPECT_THAT(refusal({}, ErrorKind::invalid_argument, -1), HasSubstr("context_length is -1"));
-  EXPECT_THAT(refusal({.config = "{}"}, ErrorKind::not_found), AllOf(HasSubstr("max_position_embeddings"), HasSubstr("--context-length")));
+  EXPECT_THAT(refusal({.config = "{}"}, ErrorKind::not_found), AllOf(HasSubstr("max_position_embeddings"), HasSubstr("context_length")));
   EXPECT_EQ(genai({.config = "{}"}, 100).at("model").at("context_length"), Json(100));
 }
 
@@ -145,7 +145,7 @@ TEST(GenaiConfig, TellsWhenTheBufferIsLarge) {
   genai(Decoder{});
   EXPECT_THAT(log.lines, IsEmpty());
   genai({.config = R"({"hidden_size": 64, "max_position_embeddings": 4000000})"});
-  EXPECT_THAT(log.lines, ElementsAre(AllOf(HasSubstr("2.0 GB of cache"), HasSubstr("--context-length"))));
+  EXPECT_THAT(log.lines, ElementsAre(AllOf(HasSubstr("2.0 GB of cache"), HasSubstr("context_length"))));
 }
 
 TEST(GenaiConfig, RefusesWhatTheRuntimeCannotRun) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "mobius/base/error.hpp"
+#include "mobius/base/option_name.hpp"
 #include "mobius/formats/onnx_reader.hpp"
 #include "mobius/formats/onnx_writer.hpp"
 #include "mobius/package/metadata.hpp"
@@ -19,7 +20,7 @@ void check_target(const fs::path& in, const fs::path& out, bool force) {
   std::error_code error;
   if (!out.has_filename()) fail(ErrorKind::invalid_argument, "{}: expected the name of a file", out.string());
   if (fs::is_directory(out, error)) fail(ErrorKind::invalid_argument, "{}: this is a folder, expected the name of a file", out.string());
-  if (same_file(in, out) && !force) fail(ErrorKind::invalid_argument, "{}: this is the model to optimise; --force replaces it", out.string());
+  if (same_file(in, out) && !force) fail(ErrorKind::invalid_argument, "{}: this is the model to optimise; {} replaces it", out.string(), option_name("force"));
 }
 
 // A model without data files gets none while it is small.

@@ -1,4 +1,4 @@
-// The rules for targets, from the ones that can never be broken to the ones that --force lifts.
+// The rules for targets, from the ones that can never be broken to the ones that `force` lifts.
 #include "mobius/package/target.hpp"
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 
 #include "mobius/base/error.hpp"
 #include "mobius/base/folder.hpp"
+#include "mobius/base/option_name.hpp"
 #include "mobius/package/package.hpp"
 
 namespace mobius::package {
@@ -89,11 +90,12 @@ void check_replaceable(const fs::path& target) {
   if (entries_of(target).empty()) return;
   const auto models = packaged_models(target);
   if (models.empty()) {
-    fail(ErrorKind::invalid_argument, "{} exists and holds no package of this program; --force replaces it with all its files", target.string());
+    fail(ErrorKind::invalid_argument, "{} exists and holds no package of this program; {} replaces it with all its files", target.string(),
+         option_name("force"));
   }
   if (const auto foreign = foreign_entry(target, models)) {
-    fail(ErrorKind::invalid_argument, "{} is not part of a package and would be lost with the old one; --force replaces {} with all its files",
-         foreign->string(), target.string());
+    fail(ErrorKind::invalid_argument, "{} is not part of a package and would be lost with the old one; {} replaces {} with all its files", foreign->string(),
+         option_name("force"), target.string());
   }
 }
 

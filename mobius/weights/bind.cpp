@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "mobius/base/error.hpp"
+#include "mobius/base/option_name.hpp"
 #include "mobius/base/parallel.hpp"
 #include "mobius/ir/recipe.hpp"
 
@@ -124,8 +125,8 @@ class Binder {
       if (other->dims() == leaf.dims() && is_weight_dtype(other->dtype()) && are_equal(source, other, leaf.dtype())) continue;
       return complain(
           fmt::format("{} differs from {}, although the config says that they are one (tie_word_embeddings); "
-                      "set that to false, or take {} alone with --ignore-extra {}",
-                      copy, *stored, *stored, copy));
+                      "set that to false, or take {} alone with {} {}",
+                      copy, *stored, *stored, option_name("ignore_extra"), copy));
     }
     leaf.bind(std::move(source));
     return true;
@@ -163,9 +164,10 @@ class Binder {
   }
 
   [[noreturn]] void fail_with_findings() const {
-    if (findings_.size() == 1) fail(ErrorKind::invalid_argument, "{}{}", findings_.front(), has_extra_ ? " (--ignore-extra GLOB to allow it)" : "");
+    if (findings_.size() == 1)
+      fail(ErrorKind::invalid_argument, "{}{}", findings_.front(), has_extra_ ? fmt::format(" ({} GLOB to allow it)", option_name("ignore_extra")) : "");
     fail(ErrorKind::invalid_argument, "the checkpoint does not fit the model in {} places{}:\n  {}", findings_.size(),
-         has_extra_ ? " (--ignore-extra GLOB to allow unused tensors)" : "", fmt::join(findings_, "\n  "));
+         has_extra_ ? fmt::format(" ({} GLOB to allow unused tensors)", option_name("ignore_extra")) : "", fmt::join(findings_, "\n  "));
   }
 
   const Checkpoint& checkpoint_;

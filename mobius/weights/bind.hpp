@@ -7,7 +7,7 @@
 //   wrong shape  model.layers.3.self_attn.q_proj.weight is [4096, 4096], expected [4096, 2048] (model-00002-of-00004.safetensors)
 //   wrong dtype  model.norm.weight is i32, expected f32, f16 or bf16 (model.safetensors)
 //   contradiction lm_head.weight differs from model.embed_tokens.weight, although the config says that they are one
-//   extra        model.layers.3.self_attn.rotary.phase is in the checkpoint but unused (--ignore-extra GLOB to allow it)
+//   extra        model.layers.3.self_attn.rotary.phase is in the checkpoint but unused (ignore_extra GLOB to allow it)
 #pragma once
 #include <functional>
 #include <string>

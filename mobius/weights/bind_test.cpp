@@ -160,7 +160,7 @@ TEST(BindWeights, RefusesDtypesThatAreNoWeights) {
 TEST(BindWeights, NamesAnExtraTensor) {
   auto model = model_of({weight({"a.weight"}, {2})});
   EXPECT_EQ(error_of(model, checkpoint_of({{"a.weight", "F32", {2}}, {"b.phase", "F32", {2}}})),
-            "b.phase is in the checkpoint but unused (--ignore-extra GLOB to allow it)");
+            "b.phase is in the checkpoint but unused (ignore_extra GLOB to allow it)");
 }
 
 TEST(BindWeights, ExcusesExtrasByGlob) {
@@ -174,7 +174,7 @@ TEST(BindWeights, NamesAllFindingsAtOnceAndEachOnce) {
   const auto fused = weight({"qkv.weight"}, {6, 2});
   auto model = model_of({ir::slice(fused, 0, 0, 2), weight({"qkv.weight"}, {6, 2}), weight({"a.weight"}, {2}), weight({"b.weight"}, {2})});
   const auto error = error_of(model, checkpoint_of({{"a.weight", "F32", {3}}, {"c.weight", "F32", {2}}}));
-  EXPECT_THAT(error, HasSubstr("does not fit the model in 4 places (--ignore-extra GLOB to allow unused tensors):\n"));
+  EXPECT_THAT(error, HasSubstr("does not fit the model in 4 places (ignore_extra GLOB to allow unused tensors):\n"));
   for (const char* name : {"qkv.weight is not in", "a.weight is [3], expected [2]", "b.weight is not in", "c.weight is in the checkpoint but unused"}) {
     EXPECT_THAT(error, HasSubstr(name));
   }
