@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "mobius/formats/onnx_reader.hpp"
-#include "mobius/package/target.hpp"
 #include "mobius/weights/bind.hpp"
 
 namespace mobius::python {
@@ -49,26 +47,6 @@ Written plan(const Package& package, const Components& components, const py::dic
   return names_and_sizes(all.package().plan(save_options(options)));
 }
 
-// A package on disk. Its files are those that belong to one; others in the folder are not its own.
-ModelPackage load(const fs::path& folder) {
-  ModelPackage package;
-  for (const auto& found : packaged_models(folder)) {
-    auto model = formats::read_onnx(found.path);
-    const auto role = model.metadata.find("mobius.role");
-    package.components().push_back({found.component, role == model.metadata.end() ? "decoder" : role->second, std::move(model)});
-  }
-  if (package.components().empty())
-    fail(ErrorKind::not_found, "{}: {}", folder.string(), fs::is_directory(folder) ? "no package: no model.onnx that was written by mobius" : "no such folder");
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.is_regular_file() && package::is_companion(entry.path().filename().string())) files.push_back(entry.path());
-  std::ranges::sort(files);
-  for (const auto& file : files) package.files().push_back({file.filename().string(), file});
-  if (fs::exists(folder / "config.json")) package.config = Json::parse(read_text_file(folder / "config.json"));
-  package.sources = {folder};
-  return package;
-}
-
 }  // namespace
 
 std::pair<std::shared_ptr<Package>, Components> split(ModelPackage package) {
@@ -87,6 +65,7 @@ Assembled::Assembled(const Package& package, const Components& components) {
   package_.config = package.rest.config;
   package_.files() = package.rest.files();
   package_.sources = package.rest.sources;
+  package_.described = package.rest.described;
   for (const auto& [name, model] : components) {
     if (std::ranges::find(models_, model) != models_.end()) fail(ErrorKind::invalid_argument, "'{}' is the same model as another component; clone it", name);
     in_use_.push_back(std::make_unique<InUse>(*model));
@@ -130,13 +109,14 @@ void bind_package(py::module_& m) {
              out->rest.config = p.rest.config;
              out->rest.files() = p.rest.files();
              out->rest.sources = p.rest.sources;
+             out->rest.described = p.rest.described;
              return out;
            })
       .def("save", save)
       .def("plan", plan)
       .def_static("load", [](const std::string& folder) {
         const py::gil_scoped_release unlocked;
-        return split(load(folder));
+        return split(load_package(folder));
       });
   m.def("runtime_names", runtime_names);
 }

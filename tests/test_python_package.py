@@ -13,7 +13,6 @@ from checkpoints import LLAMA, make_checkpoint, snapshot
 from conftest import run_mobius
 from mobius import ModelPackage
 from python_support import python, random_checkpoint, run_logits
-from test_families import FOLDERS
 
 IDS = np.array([[5, 17, 150, 3, 42, 99, 8]])
 
@@ -275,14 +274,3 @@ def test_importing_costs_little():
     code = "import time; t = time.perf_counter(); import mobius; print(time.perf_counter() - t); import sys; print('numpy' in sys.modules)"
     runs = [python(code).split() for _ in range(5)]
     assert min(float(seconds) for seconds, _ in runs) <= 0.05 and all(numpy == "False" for _, numpy in runs)
-
-
-def test_a_model_of_the_runtime_s_own_stays_with_its_package(tmp_path):
-    """ONNX Runtime GenAI has a small model beside the decoder there."""
-    mobius.build(FOLDERS["minimax"], execution_provider="cpu", dtype="f32").save(tmp_path / "one", runtime="ort-genai")
-    loaded = ModelPackage.load(tmp_path / "one")
-    assert list(loaded) == ["model"]
-    for copy, options in (("two", {}), ("three", {"runtime": "ort-genai"})):
-        loaded.save(tmp_path / copy, **options)
-        for name in ("model_states.onnx", "genai_config.json"):
-            assert (tmp_path / copy / name).read_bytes() == (tmp_path / "one" / name).read_bytes()

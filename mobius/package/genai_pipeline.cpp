@@ -7,7 +7,7 @@
 namespace mobius::package {
 namespace {
 
-constexpr const char *file_name = "model_states.onnx", *states_stage = "states", *decoder_stage = "decoder";
+constexpr const char *states_stage = "states", *decoder_stage = "decoder";
 constexpr std::string_view recurrent_names = "past_recurrent_names";
 
 struct StatePorts {
@@ -74,7 +74,7 @@ void use_pipeline(Json& part, const ir::Graph& graph) {
   }
   inputs.set(recurrent_names, "");  // else the runtime looks for those that it has a name for by itself
   Json stages = Json::Object{
-      {states_stage, Json::Object{{"filename", file_name}, {"inputs", std::move(given)}, {"outputs", std::move(taken)}}},
+      {states_stage, Json::Object{{"filename", std::string(pipeline_file_name)}, {"inputs", std::move(given)}, {"outputs", std::move(taken)}}},
       {decoder_stage, Json::Object{{"filename", part.at("filename")}, {"inputs", names_of(graph.inputs())}, {"outputs", names_of(graph.outputs())}}}};
   part.set("inputs", std::move(inputs));
   part.set("outputs", std::move(outputs));
@@ -107,7 +107,7 @@ std::optional<PackageFile> pipeline_file(const Json& part, const ir::Model& deco
   const auto* ids = decoder.graph->find_value(part.at("inputs").at("input_ids").as_string());
   auto* batch = g.append({"", "Shape"}, {g.add_input(ids->name, ids->type)}, {{"start", std::int64_t{0}}, {"end", std::int64_t{1}}})->output();
   for (const auto& state : piped(part)) pass_on(g, state, decoder.graph->find_value(state.input)->type, batch);
-  return PackageFile{std::string(file_name), formats::serialize_onnx(model)};
+  return PackageFile{std::string(pipeline_file_name), formats::serialize_onnx(model)};
 }
 
 }  // namespace mobius::package

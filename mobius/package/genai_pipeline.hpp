@@ -31,6 +31,7 @@ std::vector<Carried> piped(const Json& part);
 void check_pipeline(const Json& part, const ir::Graph& graph);
 
 // The small model, if there is a pipeline.
+constexpr std::string_view pipeline_file_name = "model_states.onnx";
 std::optional<PackageFile> pipeline_file(const Json& part, const ir::Model& decoder);
 
 }  // namespace mobius::package

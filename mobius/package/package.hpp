@@ -3,6 +3,7 @@
 //   package.components()[0].model                  // "model" for a decoder-only language model
 //   package.save("out", {.force = true});
 //   package.save("out", {.runtime = "ort-genai"});  // with genai_config.json
+//   auto again = load_package("out");
 //
 // On disk: model.onnx (the one component "model") or <component>/model.onnx, each with its data file, beside config.json,
 // generation_config.json, tokenizer files, LICENSE. A package is written to a temporary sibling and put in place in one step: a failed
@@ -55,6 +56,7 @@ class ModelPackage {
   Json config;  // the model's config.json
   bool has_weights = true;
   std::vector<fs::path> sources;  // what it was built from, folders and files: never written to
+  std::string described;          // package::fingerprint of the graphs that a runtime's files among `files` describe; others are not saved with them
 
   // What save would write, with exact sizes; nothing is written and no weight is read.
   std::vector<WrittenFile> plan(const SaveOptions& options = {}) const;
@@ -83,5 +85,10 @@ struct PackagedModel {
 
 // The model files that this program wrote into a folder, told by their metadata; empty when it is no package.
 std::vector<PackagedModel> packaged_models(const fs::path& folder);
+
+// A package that was saved; weights are mapped, not read. Saved without weights, it waits for them by their names in the checkpoint; where config.json
+// doesn't lead to the same graph again (a module of one's own), by those in the graph. Errors: not_found (no package there, a data file is
+// missing), corrupt_file.
+ModelPackage load_package(const fs::path& folder);
 
 }  // namespace mobius

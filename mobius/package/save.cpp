@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "mobius/base/error.hpp"
+#include "mobius/base/option_name.hpp"
 #include "mobius/formats/onnx_reader.hpp"
 #include "mobius/formats/onnx_writer.hpp"
 #include "mobius/package/package.hpp"
@@ -19,6 +20,8 @@ formats::WriteOptions write_options(const ModelPackage& package, const SaveOptio
   if (options.external_data != "onnx" && options.external_data != "safetensors") {
     fail(ErrorKind::invalid_argument, "external_data is '{}', expected onnx or safetensors", options.external_data);
   }
+  if (options.max_shard_size != 0 && options.external_data != "safetensors")
+    fail(ErrorKind::invalid_argument, "{} is of files in safetensors; give {} safetensors too", option_name("max_shard_size"), option_name("external_data"));
   return {.external = options.external_data == "onnx" ? External::onnx : External::safetensors,
           .max_shard_size = options.max_shard_size,
           .write_data = package.has_weights};

@@ -11,6 +11,7 @@
 #include "mobius/hub/resolve.hpp"
 #include "mobius/hub/sha256.hpp"
 #include "mobius/package/gguf_files.hpp"
+#include "mobius/package/runtime_files.hpp"
 #include "mobius/package/target.hpp"
 
 namespace mobius::package {
@@ -90,7 +91,7 @@ void read_folder(Source& source) {
   for (const auto& name : entries) {
     const fs::path path = source.path / name;
     if (fs::is_symlink(path, ignored)) source.originals.push_back(fs::weakly_canonical(path, ignored));
-    if (!is_companion(name)) continue;
+    if (!is_companion(name) || is_runtime_file(name)) continue;  // a runtime's files describe other graphs than those that will be built
     if (!fs::exists(path, ignored)) {
       if (name == "config.json") fail_without_config(source.path, entries);
       fail(ErrorKind::not_found, "{}: {} is a link to a file that is not there; download it again", source.path.string(), name);
