@@ -1,4 +1,6 @@
 // Models: bytes, files, text and parts in and out; looking at them; optimising them.
+#include <algorithm>
+
 #include "mobius/formats/onnx_reader.hpp"
 #include "mobius/formats/onnx_serializer.hpp"
 #include "mobius/formats/onnx_writer.hpp"
@@ -112,6 +114,15 @@ std::vector<std::tuple<std::vector<std::string>, ir::Dims, ir::DataType>> parame
   return out;
 }
 
+// Whether a weight of this name is there: of the graph, or of the checkpoint that it was made from.
+bool has_value(Model& m, const std::string& name) {
+  const InUse mine(m);
+  const auto* value = m.model.graph->find_value(name);
+  if (value && value->is_initializer() && !ir::unbound_leaf(*value->data())) return true;
+  return std::ranges::any_of(weights::placeholders(m.model),
+                             [&](const auto* p) { return p->is_bound() && std::ranges::find(p->names(), name) != p->names().end(); });
+}
+
 // Returns how many were bound. A name that no parameter has is the caller's business.
 std::size_t bind(Model& m, const py::dict& arrays) {
   const InUse mine(m);
@@ -189,6 +200,7 @@ void bind_model(py::module_& m) {
              return out;
            })
       .def("parameters", parameters)
+      .def("has_value", has_value)
       .def("bind", bind)
       .def("optimize",
            [](Model& model, const std::string& ep, std::optional<ir::DataType> dtype, const std::string& role, bool trace, const std::string& padding,

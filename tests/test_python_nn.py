@@ -264,7 +264,7 @@ def test_what_is_no_module_is_told():
     config = mobius.ArchitectureConfig.from_pretrained(LLAMA)
     with pytest.raises(TypeError, match=r"module is the class CausalLMModel, expected one of its kind: CausalLMModel\(config\)"):
         mobius.build_from_module(mobius.models.CausalLMModel, config)
-    with pytest.raises(TypeError, match="module is a str, expected a mobius.nn.Module or a function"):
+    with pytest.raises(TypeError, match="module is 'llama', expected a mobius.nn.Module or a function"):
         mobius.build_from_module("llama", config)
 
 

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from mobius._dtypes import DataType
     from mobius._ep import EpCapabilities, EpRegistry, ep_registry, get_ep, register_ep
     from mobius._errors import CorruptFileError, Error, InputOutputError, InternalError, InvalidArgumentError, NotFoundError, UnsupportedError
-    from mobius._model import Model, apply_weights, optimize_model
+    from mobius._model import Model, optimize_model
     from mobius._package import ModelPackage
     from mobius._registry import ModelRegistration, ModelRegistry, registry
+    from mobius._weights import apply_weights
     from mobius.tasks import CausalLMTask, ModelTask
 
     __version__: str
@@ -33,9 +34,10 @@ _HOMES = {
     "_dtypes": ("DataType",),
     "_ep": ("EpCapabilities", "EpRegistry", "ep_registry", "get_ep", "register_ep"),
     "_errors": ("CorruptFileError", "Error", "InputOutputError", "InternalError", "InvalidArgumentError", "NotFoundError", "UnsupportedError"),
-    "_model": ("Model", "apply_weights", "optimize_model"),
+    "_model": ("Model", "optimize_model"),
     "_package": ("ModelPackage",),
     "_registry": ("ModelRegistration", "ModelRegistry", "registry"),
+    "_weights": ("apply_weights",),
     "tasks": ("CausalLMTask", "ModelTask"),
     "_native": ("__version__",),
 }

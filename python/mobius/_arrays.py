@@ -68,7 +68,10 @@ def from_numpy(value: Any, dtype: DataType | None = None) -> _native.TensorData:
     array = np.asarray(array)
     shape = list(array.shape)
     if array.dtype.kind in "OUS":
-        texts = [item if isinstance(item, str) else item.decode() for item in array.reshape(-1).tolist()]
+        items = array.reshape(-1).tolist()
+        if kinds := {type(item).__name__ for item in items if not isinstance(item, (str, bytes))}:
+            raise TypeError(f"its elements are Python objects ({', '.join(sorted(kinds))})")
+        texts = [item if isinstance(item, str) else item.decode() for item in items]
         return _native.TensorData.of_strings(shape, texts)
     dtype = as_dtype(array.dtype) if dtype is None else dtype
     if bits := _PACKED.get(dtype):

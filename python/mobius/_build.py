@@ -6,12 +6,13 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from mobius import _log, _native  # noqa: F401
+from mobius import _arguments, _log, _native  # noqa: F401
+from mobius._arguments import flag, integer, names, optional, task_name, text
 from mobius._config import ArchitectureConfig
 from mobius._context import build_context
 from mobius._dtypes import DTypeLike, as_dtype, optional_dtype
 from mobius._ep import get_ep
-from mobius._errors import UnsupportedError
+from mobius._errors import InvalidArgumentError, UnsupportedError
 from mobius._package import ModelPackage, package_of
 
 if TYPE_CHECKING:
@@ -24,10 +25,6 @@ def _refuse(**switches: Any) -> None:
     for name, value in switches.items():
         if value:
             raise UnsupportedError(f"{name} is not supported")
-
-
-def _name_of(task: Any) -> str:
-    return "" if task is None else task if isinstance(task, str) else task.name
 
 
 def build(model_id: str | os.PathLike, task: str | ModelTask | None = None, *, module_class: type[Module] | None = None, dtype: DTypeLike | None = None,
@@ -53,20 +50,31 @@ def build(model_id: str | os.PathLike, task: str | ModelTask | None = None, *, m
     _refuse(output_layer_indices=output_layer_indices, text_only=text_only, fp8_kv_cache=fp8_kv_cache, kv_cache_scales=kv_cache_scales,
             prune_lm_head=prune_lm_head)
     del trust_remote_code
-    get_ep(execution_provider)
+    model, options = _arguments.path("model_id", model_id), _options(execution_provider, task, trace_optimization, opset, padding, ignore_extra)
+    commit = optional(text, "revision", revision) or ""
+    loads = flag("load_weights", load_weights)
     if module_class is not None:
-        return _build_module_class(module_class, os.fspath(model_id), _name_of(task) or "text-generation", dtype, load_weights, revision, opset=opset,
-                                   padding=padding, ignore_extra=ignore_extra, execution_provider=execution_provider, trace_optimization=trace_optimization)
-    return package_of(*_native.build(os.fspath(model_id), {
-        "execution_provider": execution_provider, "dtype": optional_dtype(dtype), "task": _name_of(task), "load_weights": load_weights,
-        "trace_optimization": trace_optimization, "opset": opset, "padding": padding, "as_type": as_type or "", "ignore_extra": list(ignore_extra),
-        "revision": revision or ""}))
+        if not callable(module_class):
+            raise _arguments.refuse("module_class", module_class, "a class made as module_class(config)")
+        if as_type is not None:
+            raise InvalidArgumentError("as_type is for models that mobius has: module_class says what is built")
+        return _build_module_class(module_class, model, dtype, loads, commit, options)
+    return package_of(*_native.build(model, {**options, "dtype": optional_dtype(dtype), "load_weights": loads, "revision": commit,
+                                             "as_type": optional(text, "as_type", as_type) or ""}))
 
 
-def _build_module_class(module_class: type[Module], model_id: str, task: str, dtype: DTypeLike | None, load_weights: bool, revision: str | None,
-                        **options: Any) -> ModelPackage:
-    folder = _native.resolve(model_id, revision or "")
+def _options(execution_provider: str, task: Any, trace_optimization: bool, opset: int | None, padding: str, ignore_extra: Iterable[str]) -> dict[str, Any]:
+    """What builds of each kind take, checked."""
+    return {"execution_provider": get_ep(execution_provider).name, "task": task_name(task), "opset": optional(integer, "opset", opset),
+            "trace_optimization": flag("trace_optimization", trace_optimization), "padding": _arguments.choice("padding", padding, ("right", "any")),
+            "ignore_extra": names("ignore_extra", ignore_extra)}
+
+
+def _build_module_class(module_class: type[Module], model_id: bytes, dtype: DTypeLike | None, load_weights: bool, revision: str,
+                        options: dict[str, Any]) -> ModelPackage:
+    folder = _native.resolve(model_id, revision)
     config = ArchitectureConfig.from_pretrained(folder)
+    task = options.pop("task") or "text-generation"
     return build_from_module(module_class(config), config, task, weights=folder if load_weights else None, dtype=dtype, **options)
 
 
@@ -75,7 +83,7 @@ def build_from_gguf(gguf_path: str | os.PathLike, *, task: str | None = None, dt
                     max_seq_len: int | None = None, trace_optimization: bool = False) -> ModelPackage:
     """A GGUF file becomes a package; its weights are dequantised. `dtype`: None: f32."""
     _refuse(keep_quantized=keep_quantized, mmproj=mmproj, static_cache=static_cache, max_seq_len=max_seq_len)
-    return build(gguf_path, task, dtype=dtype, execution_provider=execution_provider, trace_optimization=trace_optimization)
+    return build(_arguments.path("gguf_path", gguf_path), task, dtype=dtype, execution_provider=execution_provider, trace_optimization=trace_optimization)
 
 
 def build_from_module(module: Module | Callable, config: ArchitectureConfig, task: str | ModelTask = "text-generation", *,
@@ -95,19 +103,20 @@ def build_from_module(module: Module | Callable, config: ArchitectureConfig, tas
     if isinstance(module, type):
         raise TypeError(f"module is the class {module.__name__}, expected one of its kind: {module.__name__}(config)")
     if not callable(module):
-        raise TypeError(f"module is a {type(module).__name__}, expected a mobius.nn.Module or a function of (op, input_ids, at)")
+        raise _arguments.refuse("module", module, "a mobius.nn.Module or a function of (op, input_ids, at)")
+    if not isinstance(config, ArchitectureConfig):
+        raise _arguments.refuse("config", config, "an ArchitectureConfig (ArchitectureConfig.from_dict makes one of a dict)")
     _refuse(fp8_kv_cache=fp8_kv_cache, kv_cache_scales=kv_cache_scales, prune_lm_head=prune_lm_head)
+    options = _options(execution_provider, task, trace_optimization, opset, padding, ignore_extra)
+    options["task"] = options["task"] or CausalLMTask.name
     capabilities = get_ep(execution_provider)
-    name = _name_of(task) or CausalLMTask.name
     chosen = _native.choose_dtype(capabilities.name, optional_dtype(dtype), as_dtype(config.dtype))
     own = config if chosen == config.dtype else _with_dtype(config, chosen)
-    arrays, path = _weights_of(module, weights)
-    options = {"execution_provider": execution_provider, "ignore_extra": list(ignore_extra), "task": name, "opset": opset, "padding": padding,
-               "trace_optimization": trace_optimization, "weights": path}
+    arrays, options["weights"] = _weights_of(module, weights)
     with build_context(capabilities, chosen):
         package = package_of(*_native.build_from_module(named_forward(module), own.native(), options))
     if arrays is not None:
-        _apply(package, arrays, list(ignore_extra))
+        _apply(package, arrays, options["ignore_extra"])
     return package
 
 
@@ -117,7 +126,7 @@ def _with_dtype(config: ArchitectureConfig, dtype: Any) -> ArchitectureConfig:
     return dataclasses.replace(config, dtype=dtype)
 
 
-def _weights_of(module: Any, weights: Any) -> tuple[Mapping[str, Any] | None, str | None]:
+def _weights_of(module: Any, weights: Any) -> tuple[Mapping[str, Any] | None, bytes | None]:
     """Arrays to apply, or a path that the library reads itself. A module that changes its weights gets them as arrays."""
     if weights is None:
         return None, None
@@ -126,7 +135,7 @@ def _weights_of(module: Any, weights: Any) -> tuple[Mapping[str, Any] | None, st
     if isinstance(weights, Mapping):
         return (preprocess(dict(weights)) if changed else weights), None
     if not changed:
-        return None, os.fspath(weights)
+        return None, _arguments.path("weights", weights)
     return preprocess(load_checkpoint(weights)), None
 
 
@@ -134,13 +143,11 @@ def load_checkpoint(path: str | os.PathLike) -> dict[str, Any]:
     """The tensors of a checkpoint as arrays by name: views of its files."""
     from mobius._arrays import to_numpy
 
-    return {name: to_numpy(tensor) for name, tensor in _native.checkpoint(os.fspath(path)).items()}
+    return {name: to_numpy(tensor) for name, tensor in _native.checkpoint(_arguments.path("path", path)).items()}
 
 
 def _apply(package: ModelPackage, arrays: Mapping[str, Any], ignore_extra: list[str]) -> None:
     from fnmatch import fnmatchcase
-
-    from mobius._errors import InvalidArgumentError
 
     wanted = [names for model in package.values() for names, *_ in model._native.parameters()]
     known = {name for names in wanted for name in names}

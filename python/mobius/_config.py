@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from mobius import _native
+from mobius import _arguments, _native
 from mobius._dtypes import DataType, as_dtype
 from mobius._errors import InvalidArgumentError, NotFoundError
 
@@ -54,6 +54,7 @@ class ArchitectureConfig:
     @classmethod
     def from_dict(cls, config: Mapping[str, Any]) -> ArchitectureConfig:
         """From what a config.json holds; keys that are not fields here are left out."""
+        _arguments.mapping("config", config, "a dict, as in config.json")
         known = {f.name for f in dataclasses.fields(cls)}
         values = {key: value for key, value in config.items() if key in known and value is not None}
         rope = config.get("rope_parameters")
@@ -72,7 +73,7 @@ class ArchitectureConfig:
     @classmethod
     def from_pretrained(cls, folder: str | os.PathLike) -> ArchitectureConfig:
         """From the config.json of a checkpoint's folder."""
-        path = os.path.join(os.fspath(folder), "config.json")
+        path = os.path.join(os.fsdecode(_arguments.path("folder", folder)), "config.json")
         if not os.path.exists(path):
             raise NotFoundError(f"{path}: no such file")
         with open(path, encoding="utf-8") as file:

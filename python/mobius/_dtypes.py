@@ -72,7 +72,7 @@ def as_dtype(value: DTypeLike) -> DataType:
         try:
             return DataType(int(value))
         except ValueError:
-            raise ValueError(f"{value!r} is not the number of an element type") from None
+            raise ValueError(f"dtype {value!r} is not the number of an element type") from None
     if isinstance(value, str):
         name = value
     elif value is float or value is int or value is bool:
@@ -83,11 +83,11 @@ def as_dtype(value: DTypeLike) -> DataType:
         name = getattr(value, "name", None) or str(value)
     if name in _NUMPY_NAMES:
         return DataType[_NUMPY_NAMES[name]]
-    found = _native.dtype_from_name(name) if name else None
+    found = _native.dtype_from_name(name) if name.isascii() and name else None
     if found is None and name in DataType.__members__:
         found = DataType[name]
     if found is None:
-        raise ValueError(f"{value!r} is no element type; expected for instance f32, f16, bf16, numpy.float16, ml_dtypes.bfloat16 or onnx_ir.DataType.FLOAT16")
+        raise ValueError(f"dtype {value!r} is no element type; expected for instance f32, f16, bf16, numpy.float16, ml_dtypes.bfloat16 or onnx_ir.DataType.FLOAT16")
     return found
 
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from mobius import _log, _native  # noqa: F401
+from mobius import _arguments, _log, _native  # noqa: F401
 from mobius._dtypes import DataType, DTypeLike, optional_dtype
 from mobius._errors import InvalidArgumentError
 
@@ -34,6 +34,8 @@ class Model:
     __slots__ = ("_native", "_graph")
 
     def __init__(self, native: _native.Model) -> None:
+        if not isinstance(native, _native.Model):
+            raise TypeError(f"a Model is made of {_arguments.found(native)} by Model.of, Model.load, Model.from_bytes or their like")
         self._native = native
         self._graph: Graph | None = None
 
@@ -42,26 +44,32 @@ class Model:
     @classmethod
     def load(cls, path: str | os.PathLike) -> Model:
         """A model file; its external data lies beside it. Weights are mapped, not read."""
-        return cls(_native.Model.read(os.fspath(path)))
+        return cls(_native.Model.read(_arguments.path("path", path)))
 
     @classmethod
     def from_bytes(cls, data: bytes, folder: str | os.PathLike = "") -> Model:
         """A serialized ModelProto. `folder`: where external data lies, if there is any."""
-        return cls(_native.Model.parse(bytes(data), os.fspath(folder)))
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise _arguments.refuse("data", data, "bytes")
+        return cls(_native.Model.parse(bytes(data), _arguments.path("folder", folder)))
 
     @classmethod
     def from_text(cls, text: str) -> Model:
         """A model in ONNX's textual syntax (onnx.printer)."""
-        return cls(_native.Model.from_text(text))
+        return cls(_native.Model.from_text(_arguments.text("text", text)))
 
     @classmethod
     def from_onnx(cls, proto: onnx.ModelProto, folder: str | os.PathLike = "") -> Model:
         """An onnx.ModelProto. `folder`: where external data lies, if there is any."""
+        if not is_onnx(proto):
+            raise _arguments.refuse("proto", proto, "an onnx.ModelProto")
         return cls.from_bytes(proto.SerializeToString(), folder)
 
     @classmethod
     def from_onnx_ir(cls, model: onnx_ir.Model) -> Model:
         """An onnx_ir.Model. Weights are taken over without copies; `model` stays as it is."""
+        if not is_onnx_ir(model):
+            raise _arguments.refuse("model", model, "an onnx_ir.Model")
         from mobius._onnx_ir import from_onnx_ir
 
         return cls(from_onnx_ir(model))
@@ -79,7 +87,7 @@ class Model:
             return cls.from_bytes(bytes(model))
         if isinstance(model, (str, os.PathLike)):
             return cls.load(model)
-        raise TypeError(f"expected a mobius.Model, onnx.ModelProto, onnx_ir.Model, bytes or a path, found {type(model).__name__}")
+        raise TypeError(f"expected a mobius.Model, onnx.ModelProto, onnx_ir.Model, bytes or a path, found {_arguments.found(model)}")
 
     # ── out ──
 
@@ -90,18 +98,23 @@ class Model:
         from mobius._progress import progress_of, size_of
 
         safetensors = external_data == "safetensors"
-        if isinstance(external_data, str) and external_data not in ("onnx", "safetensors"):
-            raise InvalidArgumentError(f"external_data is {external_data!r}, expected onnx or safetensors")
-        with progress_of(progress, os.path.basename(os.fspath(path))) as told:
-            self._native.write(os.fspath(path), None if external_data is None else bool(external_data), safetensors, size_of(max_shard_size), told)
+        if isinstance(external_data, str):
+            _arguments.choice("external_data", external_data, ("onnx", "safetensors"))
+        elif external_data is not None:
+            external_data = _arguments.flag("external_data", external_data)
+        size, encoded = size_of(max_shard_size), _arguments.path("path", path)
+        if size and not safetensors:
+            raise InvalidArgumentError("max_shard_size is of files in safetensors: give external_data='safetensors' too")
+        with progress_of(progress, os.path.basename(os.fsdecode(encoded))) as told:
+            self._native.write(encoded, None if external_data is None else bool(external_data), safetensors, size, told)
 
     def to_bytes(self) -> bytes:
         """A serialized ModelProto with all weights inside; less than 2 GiB."""
         return self._native.to_bytes()
 
-    def to_text(self, max_elements: int = 2**63) -> str:
+    def to_text(self, max_elements: int = 2**63 - 1) -> str:
         """ONNX's textual syntax; larger tensors than `max_elements` as type and name only."""
-        return self._native.text(max_elements)
+        return self._native.text(_arguments.integer("max_elements", max_elements, 0))
 
     def to_onnx(self) -> onnx.ModelProto:
         """An onnx.ModelProto with all weights inside; less than 2 GiB."""
@@ -116,7 +129,7 @@ class Model:
         return to_onnx_ir(self._native)
 
     def clone(self) -> Model:
-        """A model of its own with the same weights, which are shared."""
+        """A model of its own with the same weights, which are shared, also those that it still waits for."""
         return Model(self._native.clone())
 
     __copy__ = clone
@@ -180,7 +193,9 @@ class Model:
 
     @metadata.setter
     def metadata(self, entries: Mapping[str, str]) -> None:
-        self._native.metadata = dict(entries)
+        expected = "a dict of texts"
+        self._native.metadata = {_arguments.text("metadata", key, expected): _arguments.text(f"metadata[{key!r}]", value)
+                                 for key, value in _arguments.mapping("metadata", entries, expected).items()}
 
     @property
     def opset_imports(self) -> dict[str, int]:
@@ -206,9 +221,11 @@ class Model:
     __str__ = __repr__
 
 
-def checked_role(role: str) -> str:
+def checked_role(role: str, name: str = "role") -> str:
+    if not isinstance(role, str):
+        raise _arguments.refuse(name, role, f"one of {', '.join(ROLES)}")
     if role not in ROLES:
-        raise InvalidArgumentError(f"role is {role!r}, expected one of {', '.join(ROLES)}")
+        raise InvalidArgumentError(f"{name} is {_arguments.found(role)}, expected one of {', '.join(ROLES)}")
     return role
 
 
@@ -239,18 +256,18 @@ def optimize_model(model: Model | onnx_ir.Model | onnx.ModelProto, ep: str = "de
         from mobius._errors import UnsupportedError
 
         raise UnsupportedError("fp8_kv_cache and kv_cache_scales: the cache in float8 is not supported")
-    if padding not in ("right", "any"):
-        raise InvalidArgumentError(f"padding is {padding!r}, expected right or any")
     from mobius._ep import get_ep
 
-    get_ep(ep)
-    if isinstance(skip, str):
-        raise InvalidArgumentError(f"skip is {skip!r}, expected a list of names")
+    provider, names, traced = get_ep(ep).name, _arguments.names("skip", skip), _arguments.flag("trace", trace)
+    _arguments.choice("padding", padding, ("right", "any"))
+    opset = _arguments.optional(_arguments.integer, "opset", opset)
     chosen = optional_dtype(dtype)
     if chosen not in (None, *_COMPUTED_IN):
-        raise InvalidArgumentError(f"dtype is {chosen}, expected {_names(_COMPUTED_IN)}")
+        raise InvalidArgumentError(f"dtype is {chosen}, expected FLOAT, FLOAT16 or BFLOAT16")
+    if not (isinstance(model, Model) or is_onnx_ir(model) or is_onnx(model)):
+        raise _arguments.refuse("model", model, "what can be changed in place: a mobius.Model (Model.load reads a file), onnx.ModelProto or onnx_ir.Model")
     own = Model.of(model)
-    report = json.loads(own._native.optimize(ep, chosen, checked_role(model_role), trace, padding, opset, list(skip)))
+    report = json.loads(own._native.optimize(provider, chosen, checked_role(model_role, "model_role"), traced, padding, opset, names))
     own._graph = None
     if own is model:
         return report
@@ -264,40 +281,3 @@ def optimize_model(model: Model | onnx_ir.Model | onnx.ModelProto, ep: str = "de
 
 
 _COMPUTED_IN = (DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16)
-_FLOATS = (*_COMPUTED_IN, DataType.DOUBLE)
-_INTEGERS = (DataType.BOOL, *(DataType[f"{sign}INT{bits}"] for sign in ("", "U") for bits in (8, 16, 32, 64)))
-
-
-def _names(dtypes: tuple) -> str:
-    return ", ".join(map(str, dtypes[:-1])) + f" or {dtypes[-1]}"
-
-
-def apply_weights(model: Model, state_dict: Mapping[str, Any]) -> None:
-    """Gives a model that was built without weights its own, by their names in the checkpoint.
-
-        package = mobius.build("Qwen/Qwen2.5-0.5B", load_weights=False)
-        mobius.apply_weights(package["model"], {"model.norm.weight": array, ...})
-
-    Arrays are numpy's (or what numpy takes) and are referred to, not copied. What is done to a checkpoint as a whole when `build` reads it, is
-    not done here: a weight that a checkpoint may leave out has to be given. ValueError: a name that the model has no parameter for,
-    another shape, integers for a float parameter or the other way round.
-    """
-    from mobius._arrays import from_numpy
-
-    parameters = {name: (dims, dtype) for names, dims, dtype in model._native.parameters() for name in names}
-    unknown = [name for name in state_dict if name not in parameters]
-    if unknown:
-        raise InvalidArgumentError(f"the model has no parameter {', '.join(sorted(unknown)[:5])}" + (", ..." if len(unknown) > 5 else ""))
-    arrays = {name: from_numpy(value) for name, value in state_dict.items()}
-    wrong = []
-    for name, tensor in arrays.items():
-        dims, dtype = parameters[name]
-        allowed = _FLOATS if dtype in _FLOATS else _INTEGERS
-        if list(tensor.dims) != list(dims):
-            wrong.append(f"{name} is {list(tensor.dims)}, expected {list(dims)}")
-        elif tensor.dtype not in allowed:
-            wrong.append(f"{name} is {tensor.dtype}, expected {_names(allowed)}")
-    if wrong:
-        raise InvalidArgumentError("; ".join(wrong))
-    model._native.bind(arrays)
-    model._graph = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import onnx
@@ -27,7 +28,7 @@ def _values(graph: ir.Graph) -> Iterator[ir.Value]:
 
 def _tensor(tensor: ir.TensorProtocol) -> _native.TensorData:
     if isinstance(tensor, ir.ExternalTensor):
-        return _native.TensorData.mapped(str(tensor.path), tensor.offset or 0, int(tensor.dtype), [int(d) for d in tensor.shape])
+        return _native.TensorData.mapped(os.fsencode(tensor.path), tensor.offset or 0, int(tensor.dtype), [int(d) for d in tensor.shape])
     return from_numpy(tensor.numpy(), None if tensor.dtype == ir.DataType.STRING else _native_dtype(tensor.dtype))
 
 

@@ -8,9 +8,10 @@ from collections import UserDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mobius import _log, _native  # noqa: F401
-from mobius._errors import NotFoundError
+from mobius import _arguments, _log, _native  # noqa: F401
+from mobius._errors import InvalidArgumentError, NotFoundError
 from mobius._model import Model
+from mobius._weights import bind_weights, checked_weights
 
 _ROLES = {"vision": "vision", "vision_encoder": "vision", "embedding": "embedding", "encoder": "encoder"}
 
@@ -34,8 +35,8 @@ class ModelPackage(UserDict):
             self.config = config
 
     def __setitem__(self, name: str, model: Any) -> None:
-        if not isinstance(name, str) or not name or "/" in name:
-            raise ValueError(f"{name!r} is no name of a component")
+        if not isinstance(name, str) or not name.isprintable() or name.strip(" .") != name or "/" in name or "\\" in name or not name:
+            raise InvalidArgumentError(f"{name!r} is no name of a component: it names a folder")
         fresh = not isinstance(model, Model)
         model = Model.of(model)
         if fresh and "mobius.role" not in model.metadata:
@@ -73,7 +74,7 @@ class ModelPackage(UserDict):
 
     def read_file(self, name: str) -> bytes:
         """The content of one of `files`."""
-        return self._package.read_file(name)
+        return self._package.read_file(_arguments.text("name", name))
 
     @property
     def has_weights(self) -> bool:
@@ -81,14 +82,18 @@ class ModelPackage(UserDict):
 
     def apply_weights(self, state_dict: Mapping[str, Any]) -> None:
         """As mobius.apply_weights, over all models of the package."""
-        from mobius._model import apply_weights
-
+        _arguments.mapping("state_dict", state_dict, "a dict of arrays by name")
         wanted = {key: {n for names, *_ in model._native.parameters() for n in names} for key, model in self.items()}
         unknown = [name for name in state_dict if not any(name in names for names in wanted.values())]
+        taken = [name for name in unknown if any(model._native.has_value(name) for model in self.values())]
+        if taken:
+            raise InvalidArgumentError(f"{_arguments.one_line(taken)}: the package has a value for it already, and takes each weight once")
         if unknown:
-            raise NotFoundError(f"no model of the package has a parameter {', '.join(sorted(unknown)[:5])}")
-        for key, model in self.items():
-            apply_weights(model, {name: value for name, value in state_dict.items() if name in wanted[key]})
+            raise NotFoundError(f"no model of the package has a parameter {_arguments.one_line(unknown)}")
+        parts = {key: {name: value for name, value in state_dict.items() if name in wanted[key]} for key in self}
+        checked = {key: checked_weights(self[key], part) for key, part in parts.items()}
+        for key, arrays in checked.items():  # all or nothing
+            bind_weights(self[key], arrays)
 
     def plan(self, *, external_data: str = "onnx", max_shard_size: int | str = 0, runtime: str | None = None, context_length: int = 0) -> list[tuple[str, int]]:
         """What save would write: names and sizes. Nothing is written, no weight is read."""
@@ -105,14 +110,15 @@ class ModelPackage(UserDict):
         """
         from mobius._progress import progress_of
 
-        with progress_of(progress, os.path.basename(os.path.abspath(os.fspath(directory)))) as told:
+        path = _arguments.path("directory", directory)
+        with progress_of(progress, os.path.basename(os.path.abspath(os.fsdecode(path)))) as told:
             options = _options(external_data, max_shard_size, runtime, context_length, force, told)
-            return self._package.save(self._components(), os.fspath(directory), options)
+            return self._package.save(self._components(), path, options)
 
     @classmethod
     def load(cls, directory: str | os.PathLike) -> ModelPackage:
-        """A package that was saved. Weights are mapped, not read."""
-        return package_of(*_native.Package.load(os.fspath(directory)))
+        """A package that was saved. Weights are mapped, not read. One that was saved without weights waits for them: apply_weights."""
+        return package_of(*_native.Package.load(_arguments.path("directory", directory)))
 
     def _components(self) -> list[tuple[str, _native.Model]]:
         return [(name, model._native) for name, model in self.items()]
@@ -151,8 +157,11 @@ def _text_of(size: int) -> str:
 def _options(external_data: str, max_shard_size: int | str, runtime: str | None, context_length: int, force: bool, progress: Any) -> dict:
     from mobius._progress import size_of
 
-    return {"external_data": external_data, "max_shard_size": size_of(max_shard_size), "runtime": runtime or "", "context_length": context_length, "force": force,
-            "progress": progress}
+    known = tuple(_native.runtime_names())
+    return {"external_data": _arguments.choice("external_data", external_data, ("onnx", "safetensors")), "max_shard_size": size_of(max_shard_size),
+            "runtime": "" if runtime is None else _arguments.choice("runtime", runtime, ("", *known)),
+            "context_length": _arguments.integer("context_length", context_length, 0, "a number of tokens"),
+            "force": _arguments.flag("force", force), "progress": progress}
 
 
 def package_of(native: Any, components: list) -> ModelPackage:

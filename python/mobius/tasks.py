@@ -39,8 +39,12 @@ class CausalLMTask(ModelTask):
         """`module`: a mobius.nn.Module whose forward(op, input_ids, at) gives the logits."""
         from dataclasses import replace
 
+        from mobius import _arguments
+        from mobius._config import ArchitectureConfig
         from mobius._package import package_of
 
+        if not isinstance(config, ArchitectureConfig):
+            raise _arguments.refuse("config", config, "an ArchitectureConfig (ArchitectureConfig.from_dict makes one of a dict)")
         return package_of(*_native.task_build(named_forward(module), replace(config, dtype=get_build_dtype()).native()))
 
 
