@@ -71,8 +71,15 @@ def test_recurrent_states_alone_go_by_a_pipeline_on_the_cpu(mobius, tmp_path):
 
     on_cuda = mobius("build", FOLDERS["minimax"], "--dry-run", "--ep", "cuda", "--runtime", "ort-genai")
     assert on_cuda.returncode == 1 and "carries past_key_values.0.recurrent_state only with past_conv_names beside it" in on_cuda.stderr
+    assert "built for the execution provider cpu, a pipeline carries it" in on_cuda.stderr
 
 
 def test_says_that_rows_are_of_one_length_without_a_mask(mobius, tmp_path):
     result = mobius("build", FOLDERS["mamba"], tmp_path / "out", *OPTIONS, *CONTEXT["mamba"])
     assert result.returncode == 0 and "rows of a batch have to be equally long" in result.stderr
+
+
+@pytest.mark.parametrize("name, shared", [("llama", True), ("lfm2", True), ("bamba", False), ("minimax", False)])
+def test_only_recurrent_states_stand_in_the_way_of_a_shared_buffer(built, name, shared):
+    package = built(FOLDERS[name], *OPTIONS, "--dtype", "f32", *CONTEXT.get(name, []))
+    assert read_config(package)["search"]["past_present_share_buffer"] is shared

@@ -45,9 +45,10 @@ constexpr StateAxes state_axes[] = {{"past_conv_names", 3, 3, "3"}, {"past_recur
 std::string shape_of(const Value& value) { return value.shape() ? ir::to_string(*value.shape()) : "of unknown shape"; }
 
 std::string name_in(const Json& ports, std::string_view key, const std::string& beside) {
-  const auto* name = ports.find(key);
-  if (!name) fail(ErrorKind::unsupported, "ONNX Runtime GenAI carries {} only with {} beside it, and the graph has nothing of the kind", beside, key);
-  return name->as_string();
+  if (const auto* name = ports.find(key)) return name->as_string();
+  const bool may_be_piped = key == "past_conv_names" && ports.find("input_ids");  // needs_pipeline has said no: this is another provider than the CPU's
+  fail(ErrorKind::unsupported, "ONNX Runtime GenAI carries {} only with {} beside it, and the graph has nothing of the kind{}", beside, key,
+       may_be_piped ? "; built for the execution provider cpu, a pipeline carries it" : "");
 }
 
 // ── what is taken for granted ──
