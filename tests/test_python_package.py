@@ -243,6 +243,17 @@ def test_errors_are_pythons(tmp_path):
         mobius.build(strange)
 
 
+def test_errors_name_arguments_not_options(package, tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(ValueError, match="; force=True replaces it with all its files"):
+        package.save(tmp_path)
+    folder = make_checkpoint(tmp_path / "model", {"num_hidden_layers": 3})
+    config = json.loads((folder / "config.json").read_text()) | {"num_hidden_layers": 2}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=r"\(ignore_extra=\[GLOB\] to allow unused tensors\)"):
+        mobius.build(folder)
+
+
 def test_what_is_told_goes_to_logging_and_warnings(tmp_path):
     code = f"""
 import logging, warnings, mobius
