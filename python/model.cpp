@@ -126,8 +126,9 @@ bool has_value(Model& m, const std::string& name) {
 // Returns how many were bound. A name that no parameter has is the caller's business.
 std::size_t bind(Model& m, const py::dict& arrays) {
   const InUse mine(m);
+  const auto places = weights::placeholders(m.model);
   std::size_t bound = 0;
-  for (const auto* p : weights::placeholders(m.model))
+  for (const auto* p : places)
     for (const auto& name : p->names()) {
       const py::str key(name);
       if (!arrays.contains(key)) continue;
@@ -135,6 +136,7 @@ std::size_t bind(Model& m, const py::dict& arrays) {
       ++bound;
       break;
     }
+  if (std::ranges::all_of(places, [](const auto* p) { return p->is_bound(); })) m.model.metadata.erase("mobius.weights");
   return bound;
 }
 

@@ -217,7 +217,10 @@ def test_a_model_without_weights_takes_them_later():
     for dtype in (np.int64, np.bool_, np.complex64):
         with pytest.raises(ValueError, match="model.norm.weight is [A-Z0-9]+, expected FLOAT, FLOAT16, BFLOAT16 or DOUBLE"):
             mobius.apply_weights(model, {"model.norm.weight": np.zeros(64, dtype)})
-    mobius.apply_weights(model, weights)
+    mobius.apply_weights(model, {name: value for name, value in weights.items() if name != "model.norm.weight"})
+    assert model.metadata["mobius.weights"] == "none"
+    mobius.apply_weights(model, {"model.norm.weight": weights["model.norm.weight"]})
+    assert model.to_bytes() == want.to_bytes()
     assert np.array_equal(run_logits(model.to_bytes(), IDS), run_logits(want.to_bytes(), IDS))
 
 
