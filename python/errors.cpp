@@ -18,19 +18,8 @@ const char* class_of(ErrorKind kind) {
   return "InternalError";
 }
 
-// Messages name options as the command line does; here they are arguments.
-std::string with_arguments(std::string line) {
-  constexpr std::pair<std::string_view, std::string_view> names[] = {
-      {"--force", "force=True"}, {"--ignore-extra GLOB", "ignore_extra=[GLOB]"}, {"--ignore-extra", "ignore_extra"}, {"--context-length", "context_length"}};
-  for (const auto& [option, argument] : names) {
-    for (auto at = line.find(option); at != line.npos; at = line.find(option, at + argument.size())) line.replace(at, option.size(), argument);
-  }
-  return line;
-}
-
 // Names in files may be anything: what is no UTF-8 must not hide the message.
-py::object text(std::string_view message) {
-  const auto line = with_arguments(std::string(message));
+py::object text(std::string_view line) {
   return py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(line.data(), static_cast<py::ssize_t>(line.size()), "replace"));
 }
 
