@@ -47,6 +47,14 @@ Written plan(const Package& package, const Components& components, const py::dic
   return names_and_sizes(all.package().plan(save_options(options)));
 }
 
+// Also as the file that is saved.
+void set_config(Package& p, const std::string& json) {
+  constexpr const char* name = "config.json";
+  p.rest.config = Json::parse(json);
+  std::erase_if(p.rest.files(), [&](const PackageFile& file) { return file.name == name; });
+  if (!p.rest.config.is_null()) p.rest.files().insert(p.rest.files().begin(), {name, p.rest.config.dump(2) + "\n"});
+}
+
 }  // namespace
 
 std::pair<std::shared_ptr<Package>, Components> split(ModelPackage package) {
@@ -87,7 +95,7 @@ void bind_package(py::module_& m) {
   py::class_<Package, std::shared_ptr<Package>>(m, "Package")
       .def(py::init<>())
       .def_property(
-          "config", [](const Package& p) { return p.rest.config.dump(); }, [](Package& p, const std::string& json) { p.rest.config = Json::parse(json); })
+          "config", [](const Package& p) { return p.rest.config.dump(); }, set_config)
       .def_property_readonly("files",
                              [](const Package& p) {
                                std::vector<std::string> names;

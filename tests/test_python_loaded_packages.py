@@ -70,6 +70,33 @@ def test_each_weight_is_taken_once_and_all_or_none_of_a_call(tmp_path):
     with pytest.raises(ValueError, match="^model.norm.weight: the package has a value for it already"):
         ModelPackage.load(tmp_path / "out").apply_weights({"model.norm.weight": weights["model.norm.weight"]})
 
+def test_arrays_of_any_layout_are_the_same_weights():
+    weights = mobius.load_checkpoint(LLAMA)
+    want = run_logits(mobius.build(LLAMA)["model"].to_bytes(), IDS)
+
+    def strided(array):
+        wide = np.zeros([2 * size for size in array.shape], array.dtype)
+        part = wide[tuple(slice(None, None, 2) for _ in array.shape)]
+        part[...] = array
+        return part
+
+    for layout in (lambda a: a.astype(">f4"), lambda a: a.astype(">f8"), strided, np.asfortranarray, lambda a: a[::-1].copy()[::-1], lambda a: a.tolist()):
+        model = mobius.build(LLAMA, load_weights=False)["model"]
+        mobius.apply_weights(model, {name: layout(array) for name, array in weights.items()})
+        assert np.array_equal(run_logits(model.to_bytes(), IDS), want)
+
+
+def test_names_of_one_weight_hold_one_weight():
+    norm = mobius.load_checkpoint(LLAMA)["model.norm.weight"]
+    model = mobius.build(LLAMA, load_weights=False)["model"]
+    with pytest.raises(ValueError, match="^norm.weight differs from model.norm.weight, although they are one weight of the model: give one of them"):
+        mobius.apply_weights(model, {"model.norm.weight": norm, "norm.weight": norm * 2})
+    with pytest.raises(TypeError, match="norm.weight is a MaskedArray, expected an array without a mask"):
+        mobius.apply_weights(model, {"norm.weight": np.ma.array(norm, mask=True)})
+    mobius.apply_weights(model, {"model.norm.weight": norm, "norm.weight": norm.astype(np.float64)})
+    assert np.array_equal(model.initializers["model.norm.weight"], norm)
+
+
 # ── what a runtime was told ──
 
 

@@ -231,3 +231,17 @@ def test_the_graph_can_be_looked_at(model):
     attention = next(n for n in graph if n.op_type == "Attention")
     assert attention.attributes["q_num_heads"] == 4 and attention.outputs[0].dtype == mobius.DataType.FLOAT
     assert "nodes" in repr(graph) and "decoder" in repr(model)
+
+
+def test_what_an_onnx_ir_model_can_not_give_is_told(tmp_path):
+    waiting = mobius.build(LLAMA, load_weights=False)["model"].to_onnx_ir()
+    with pytest.raises(ValueError, match="initializer model.embed_tokens.weight of the onnx_ir.Model has no const_value"):
+        mobius.optimize_model(waiting)
+    np.eye(64, dtype=np.float32).tofile(tmp_path / "w.bin")
+    size = 64 * 64 * 4
+    for offset, length in ((-4, size), (0, 16)):
+        model = mobius.nn.build_graph(lambda op, x: op.MatMul(x, np.zeros((64, 64), np.float32)), {"x": ("f32", [64, 64])}).to_onnx_ir()
+        weight = next(v for v in model.graph.initializers.values() if v.shape == (64, 64))
+        weight.const_value = ir.ExternalTensor("w.bin", offset, length, ir.DataType.FLOAT, shape=ir.Shape([64, 64]), name="w", base_dir=str(tmp_path))
+        with pytest.raises(ValueError, match=f"external data of w is {length} bytes at {offset}, expected {size} bytes at 0 or more"):
+            mobius.optimize_model(model)

@@ -99,11 +99,41 @@ def test_several_components_are_saved_in_folders(package, tmp_path):
 
 
 def test_config_may_be_ones_own(package, tmp_path):
-    made = ModelPackage({"model": package["model"]}, {"model_type": "mine", "hidden_size": 64})
+    own = {"model_type": "mine", "hidden_size": 64}
+    made = ModelPackage({"model": package["model"]}, own)
     made.save(tmp_path / "out")
+    assert made.config == own == ModelPackage.load(tmp_path / "out").config and made.files == ["config.json"]
     config = mobius.ArchitectureConfig.from_pretrained(LLAMA)
     assert ModelPackage({"model": package["model"]}, config).config is config
-    assert made.config["model_type"] == "mine"
+    package.config = own
+    package.save(tmp_path / "changed")
+    assert json.loads((tmp_path / "changed" / "config.json").read_text()) == own and "generation_config.json" in package.files
+    package.config = None
+    assert package.config is None and package.files == ["generation_config.json"]
+    for wrong, kind in (({"a": object()}, TypeError), ({"a": float("nan")}, ValueError), ({"a": np.int64(1)}, TypeError), ({"a": "\ud800"}, ValueError)):
+        with pytest.raises(kind, match="^config is no JSON: "):
+            package.config = wrong
+    assert package.config is None
+
+
+def test_copies_are_packages_of_their_own(package):
+    import copy
+
+    made, deep = ModelPackage(package), copy.deepcopy(package)
+    assert made.files == deep.files == package.files and made.config == deep.config == package.config
+    assert made["model"] is package["model"] and deep["model"] is not package["model"] and deep["model"].to_bytes() == package["model"].to_bytes()
+    made.config = {"model_type": "mine"}
+    assert package.config["model_type"] == "llama"
+
+
+def test_what_can_not_be_a_folder_of_models_is_told(package, tmp_path):
+    for empty in (ModelPackage(), ModelPackage({}, {"model_type": "mine"})):
+        with pytest.raises(ValueError, match="the package holds no model"):
+            empty.save(tmp_path / "out")
+    package["config.json"] = package["model"].clone()
+    with pytest.raises(ValueError, match="component 'config.json' has the name of a file of the package"):
+        package.save(tmp_path / "out")
+    assert not list(tmp_path.iterdir())
 
 
 def test_without_weights_no_data_is_written(tmp_path):

@@ -43,12 +43,17 @@ std::uint64_t size_of(const PackageFile& file) {
 }
 
 std::vector<WrittenFile> plan_of(const ModelPackage& package, const std::vector<PackageFile>& companions, const SaveOptions& options) {
+  if (package.components().empty()) fail(ErrorKind::invalid_argument, "the package holds no model");
   std::vector<WrittenFile> files;
   for (const auto& component : package.components()) {
     for (const auto& file : formats::plan_onnx(component.model, write_options(package, options), model_name).files)
       files.push_back({package.folder_of(component) + file.name, file.size});
   }
-  for (const auto& file : companions) files.push_back({file.name, size_of(file)});
+  for (const auto& file : companions) {
+    if (std::ranges::any_of(package.components(), [&](const Component& c) { return package.folder_of(c) == file.name + "/"; }))
+      fail(ErrorKind::invalid_argument, "component '{}' has the name of a file of the package", file.name);
+    files.push_back({file.name, size_of(file)});
+  }
   return files;
 }
 

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from mobius import _native
 from mobius._arrays import from_numpy, to_numpy
+from mobius._errors import InvalidArgumentError
 
 _PLACE = "mobius"  # the file name that stands for "beside the message"; the offset is a place in the list
 _LEAST = 256  # bytes; smaller tensors travel in the message
@@ -28,7 +29,10 @@ def _values(graph: ir.Graph) -> Iterator[ir.Value]:
 
 def _tensor(tensor: ir.TensorProtocol) -> _native.TensorData:
     if isinstance(tensor, ir.ExternalTensor):
-        return _native.TensorData.mapped(os.fsencode(tensor.path), tensor.offset or 0, int(tensor.dtype), [int(d) for d in tensor.shape])
+        offset, length = tensor.offset or 0, tensor.nbytes if tensor.length is None else tensor.length
+        if offset < 0 or length != tensor.nbytes:
+            raise InvalidArgumentError(f"external data of {tensor.name} is {length} bytes at {offset}, expected {tensor.nbytes} bytes at 0 or more")
+        return _native.TensorData.mapped(os.fsencode(tensor.path), offset, int(tensor.dtype), [int(d) for d in tensor.shape])
     return from_numpy(tensor.numpy(), None if tensor.dtype == ir.DataType.STRING else _native_dtype(tensor.dtype))
 
 
@@ -43,6 +47,8 @@ def from_onnx_ir(model: ir.Model) -> _native.Model:
     weights = []
     for value in _values(copy.graph):
         tensor = value.const_value
+        if tensor is None and value.is_initializer():
+            raise InvalidArgumentError(f"initializer {value.name} of the onnx_ir.Model has no const_value: it waits for its weights")
         if tensor is None or tensor.dtype == ir.DataType.STRING or (tensor.nbytes < _LEAST and not isinstance(tensor, ir.ExternalTensor)):
             continue
         value.const_value = ir.ExternalTensor(_PLACE, len(weights), tensor.nbytes, tensor.dtype, shape=tensor.shape, name=value.name or "", base_dir="")

@@ -24,12 +24,14 @@ class ModelPackage(UserDict):
         package.save("out", runtime="ort-genai")
         package = mobius.ModelPackage.load("out")
 
-    Values may be set as mobius.Model, onnx.ModelProto or onnx_ir.Model; they are kept as mobius.Model.
+    Values may be set as mobius.Model, onnx.ModelProto or onnx_ir.Model; they are kept as mobius.Model. Made from another package, it has that one's
+    files too.
     """
 
     def __init__(self, models: Mapping[str, Any] | None = None, config: object | None = None, *, _native_package: Any = None, **more: Any) -> None:
-        self._package = _native_package or _native.Package()
-        self._config: Any = None
+        taken = _native_package or (models._package.copy() if isinstance(models, ModelPackage) else _native.Package())
+        self._package = taken
+        self._config: Any = models._config if isinstance(models, ModelPackage) else None
         super().__init__(models or {}, **more)
         if config is not None:
             self.config = config
@@ -50,13 +52,19 @@ class ModelPackage(UserDict):
 
     def copy(self) -> ModelPackage:
         """A package of its own with the same models."""
-        return ModelPackage(dict(self.data), _native_package=self._package.copy())
+        return ModelPackage(self)
 
     __copy__ = copy
 
+    def __deepcopy__(self, memo: dict) -> ModelPackage:
+        out = self.copy()
+        for name, model in self.items():
+            out[name] = model.clone()
+        return out
+
     @property
     def config(self) -> Any:
-        """The model's config.json; None when there is none."""
+        """The model's config.json; None when there is none. A dict that is assigned is what save writes."""
         return json.loads(self._package.config) if self._config is None else self._config
 
     @config.setter
@@ -65,7 +73,10 @@ class ModelPackage(UserDict):
         if not isinstance(config, (Mapping, type(None))):  # an ArchitectureConfig, or whatever the caller has
             self._config = config
             config = config.to_dict() if hasattr(config, "to_dict") else None
-        self._package.config = json.dumps(dict(config) if config is not None else None)
+        try:
+            self._package.config = json.dumps(dict(config) if config is not None else None, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as reason:
+            raise type(reason)(f"config is no JSON: {reason}") from None
 
     @property
     def files(self) -> list[str]:

@@ -32,7 +32,8 @@ def apply_weights(model: Model, state_dict: Mapping[str, Any]) -> None:
 def checked_weights(model: Model, state_dict: Mapping[str, Any]) -> dict[str, _native.TensorData]:
     """The arrays as tensors, when all of them suit."""
     _arguments.mapping("state_dict", state_dict, "a dict of arrays by name")
-    parameters = {name: (dims, dtype) for names, dims, dtype in model._native.parameters() for name in names}
+    rows = model._native.parameters()
+    parameters = {name: (dims, dtype) for names, dims, dtype in rows for name in names}
     unknown = [name for name in state_dict if name not in parameters]
     taken = [name for name in unknown if model._native.has_value(name)]
     if taken:
@@ -49,8 +50,24 @@ def checked_weights(model: Model, state_dict: Mapping[str, Any]) -> dict[str, _n
         elif tensor.dtype not in allowed:
             wrong.append(f"{name} is {tensor.dtype}, expected {_names(allowed)}")
     if wrong:
-        raise InvalidArgumentError("; ".join(wrong))
+        raise InvalidArgumentError("; ".join(wrong[:5]) + (f"; and {len(wrong) - 5} more" if len(wrong) > 5 else ""))
+    for names, _, dtype in rows:
+        _check_equal([name for name in names if name in arrays], arrays, dtype)
     return arrays
+
+
+def _check_equal(names: list[str], arrays: dict[str, _native.TensorData], dtype: DataType) -> None:
+    """Of a weight with several names, such as a tied head, checkpoints hold one or all: which of two different ones is meant, nobody can tell."""
+    import numpy as np
+
+    from mobius._arrays import numpy_dtype, to_numpy
+
+    if len(names) < 2:
+        return
+    first, *others = (to_numpy(arrays[name]).astype(numpy_dtype(dtype), copy=False) for name in names)
+    for name, other in zip(names[1:], others):
+        if not np.array_equal(first, other, equal_nan=dtype in _FLOATS):
+            raise InvalidArgumentError(f"{name} differs from {names[0]}, although they are one weight of the model: give one of them")
 
 
 def _tensor_of(name: str, value: Any) -> _native.TensorData:
@@ -58,6 +75,8 @@ def _tensor_of(name: str, value: Any) -> _native.TensorData:
 
     if value is None or isinstance(value, (str, bytes, Mapping)):
         raise _arguments.refuse(name, value, "an array")
+    if getattr(value, "mask", False) is not False:  # numpy's masked arrays
+        raise _arguments.refuse(name, value, "an array without a mask")
     try:
         return from_numpy(value)
     except (TypeError, ValueError) as reason:
