@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
 namespace mobius::ir {
 namespace {
@@ -147,6 +148,7 @@ std::optional<Dim> Dim::divided_by(const Dim& b) const {
   if (divisor.size() != 1 || divisor[0].coefficient == 0) return std::nullopt;
   Sum out;
   for (auto term : terms()) {
+    if (divisor[0].coefficient == -1 && term.coefficient == std::numeric_limits<std::int64_t>::min()) return std::nullopt;  // it has no opposite
     if (term.coefficient % divisor[0].coefficient != 0) return std::nullopt;
     term.coefficient /= divisor[0].coefficient;
     for (const auto& s : divisor[0].symbols) {

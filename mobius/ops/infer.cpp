@@ -34,6 +34,22 @@ const InferEntry* find_entry(ir::OpName op) {
   return found == entries.end() ? nullptr : &found->second;
 }
 
+bool holds(ir::DataType type, std::int64_t n) {
+  using enum ir::DataType;
+  const bool is_unsigned = type == uint8 || type == uint16 || type == uint32 || type == uint64 || type == uint4 || type == uint2;
+  if (is_unsigned && n < 0) return false;
+  const int bits = ir::bit_width(type) - (is_unsigned ? 0 : 1);
+  return bits >= 63 || (n < std::int64_t{1} << bits && n >= -(std::int64_t{1} << bits));
+}
+
+// Numbers are computed without end. What an operator makes of one that its type can't hold is unknown.
+ir::Shape as_held_by(ir::DataType type, ir::Shape elements) {
+  if (ir::is_integer(type))
+    for (auto& e : elements)
+      if (e.is_static() && !holds(type, e.value())) e = ir::Dim();
+  return elements;
+}
+
 }  // namespace
 
 bool has_inference(ir::OpName op) { return find_entry(op) != nullptr; }
@@ -59,7 +75,7 @@ std::optional<ir::Shape> TypeInference::contents(const ir::Value* value) const {
     return numbers ? std::optional(ir::Shape(numbers->begin(), numbers->end())) : std::nullopt;
   }
   auto found = contents_.find(value);
-  if (found != contents_.end()) return found->second;
+  if (found != contents_.end()) return as_held_by(value->dtype(), found->second);
   // Nothing is known of the elements, but how many there are.
   const auto& shape = value->shape();
   if (!shape || shape->size() != 1 || !(*shape)[0].is_static() || !ir::is_integer(value->dtype())) return std::nullopt;

@@ -24,11 +24,13 @@ Dim dim_add(const Dim& a, const Dim& b) { return a + b; }
 Dim dim_sub(const Dim& a, const Dim& b) { return a - b; }
 Dim dim_mul(const Dim& a, const Dim& b) { return a * b; }
 Dim dim_div(const Dim& a, const Dim& b) {
+  if (b.is_static() && b.value() == -1) return Dim(0) - a;  // the lowest number has no opposite
   if (a.is_static() && b.is_static()) return b.value() == 0 ? Dim() : Dim(a.value() / b.value());  // truncates, as integer Div does
   return a.divided_by(b).value_or(Dim());
 }
 Dim dim_mod(const Dim& a, const Dim& b) {
   if (!a.is_static() || !b.is_static() || b.value() == 0) return {};
+  if (b.value() == -1) return 0;
   auto rest = a.value() % b.value();
   return rest != 0 && (rest < 0) != (b.value() < 0) ? rest + b.value() : rest;
 }

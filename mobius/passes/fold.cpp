@@ -1,5 +1,6 @@
 // Constant folding that never evaluates big data: data movement becomes a step of the recipe.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "mobius/base/error.hpp"
@@ -64,8 +65,62 @@ ir::TensorPtr as_recipe(const ir::Node& n) {
   return nullptr;
 }
 
-// A small result, computed by the reference interpreter. Integers and booleans are exact there; floats only where their operands are
-// doubles or float32, so that nothing is rounded in another way than the runtime would.
+// ── are integers exact in double precision? ──────────────────────────────────────────────────────────────────────────────
+
+constexpr double exact_limit = 0x1p53;    // below this a double holds every integer
+constexpr double product_limit = 0x1p26;  // and the product of two up to here
+
+double magnitude(const ops::Array& a) {
+  double most = 0;
+  for (const double v : a.values) most = std::max(most, std::abs(v));
+  return most;
+}
+
+bool is_any_of(const ir::Node& n, std::initializer_list<std::string_view> types) { return std::ranges::find(types, n.op.type) != types.end(); }
+
+// How large the operands may be: what is only moved and compared may be larger than what is multiplied.
+double operand_limit(const ir::Node& n) {
+  const bool is_moved = is_any_of(
+      n, {"Abs",      "And",     "Cast",           "CastLike", "Compress", "Concat",      "Equal",     "Expand",    "Flatten", "Gather", "GatherElements",
+          "GatherND", "Greater", "GreaterOrEqual", "Identity", "Less",     "LessOrEqual", "Max",       "Min",       "Neg",     "Not",    "Or",
+          "Reshape",  "Sign",    "Slice",          "Split",    "Squeeze",  "Tile",        "Transpose", "Unsqueeze", "Where",   "Xor"});
+  return is_moved ? exact_limit : product_limit;
+}
+
+// Powers leave what is exact at once: where they might, the runtime computes them.
+bool may_grow_beyond(const ir::Node& n, const std::vector<const ops::Array*>& operands) {
+  const auto base = std::log2(std::max(magnitude(*operands[0]), 2.0));
+  if (is_any_of(n, {"ReduceProd", "CumProd"})) return base * static_cast<double>(operands[0]->values.size()) > 53;
+  if (is_any_of(n, {"Pow"})) return base * magnitude(*operands[1]) > 53;
+  return is_any_of(n, {"BitShift"}) && base + magnitude(*operands[1]) > 53;
+}
+
+// Bounds of a Slice may be as large as they like: they are cut to the axis.
+bool operands_are_exact(const ir::Node& n, const std::vector<const ops::Array*>& operands) {
+  const auto counted = n.is("Slice") ? 1 : operands.size();
+  for (std::size_t i = 0; i < counted; ++i)
+    if (operands[i] && ir::is_integer(operands[i]->dtype) && !(magnitude(*operands[i]) < operand_limit(n))) return false;
+  return !operands[0] || !ir::is_integer(operands[0]->dtype) || !may_grow_beyond(n, operands);
+}
+
+// The standard leaves open what a Cast makes of numbers beyond the type's range, and runtimes differ.
+bool casts_within_range(const ir::Node& n, const std::vector<const ops::Array*>& operands, const ops::Array& result) {
+  if (!n.is("Cast") && !n.is("CastLike")) return true;
+  if (!ir::is_integer(result.dtype) || !operands[0] || !ir::is_floating_point(operands[0]->dtype)) return true;
+  for (std::size_t i = 0; i < result.values.size(); ++i)
+    if (std::trunc(operands[0]->values[i]) != result.values[i]) return false;
+  return true;
+}
+
+bool is_exact(const ir::Node& n, const std::vector<const ops::Array*>& operands, const ops::Array& result) {
+  if (!ir::is_integer(result.dtype)) return true;
+  const bool is_below_zero = result.dtype == ir::DataType::uint64 && std::ranges::any_of(result.values, [](double v) { return v < 0; });
+  return !is_below_zero && magnitude(result) < exact_limit && casts_within_range(n, operands, result);
+}
+
+// A small result, computed by the reference interpreter. Integers and booleans are exact there, or left; floats only where their operands are
+// doubles or float32, so that nothing is rounded in another way than the runtime would. What the interpreter does not take is for the runtime to
+// say: it may never come to it.
 ir::TensorPtr computed(const ir::Node& n) {
   if (!ops::has_reference(n.op) || n.outputs().size() != 1 || !n.subgraphs().empty()) return nullptr;
   const auto dims = static_dims(n.output(0));
@@ -83,9 +138,15 @@ ir::TensorPtr computed(const ir::Node& n) {
     arrays.push_back(ops::to_array(*v->data()));
     operands.push_back(&arrays.back());
   }
-  const auto result = ops::interpret(n, operands).at(0);
-  const auto dtype = n.output(0)->dtype() != ir::DataType::undefined ? n.output(0)->dtype() : result.dtype;
-  return ir::make_tensor_of(dtype, result.dims, result.values);
+  if (!operands_are_exact(n, operands)) return nullptr;
+  try {
+    const auto result = ops::interpret(n, operands).at(0);
+    if (!is_exact(n, operands, result)) return nullptr;
+    const auto dtype = n.output(0)->dtype() != ir::DataType::undefined ? n.output(0)->dtype() : result.dtype;
+    return ir::make_tensor_of(dtype, result.dims, result.values);
+  } catch (const Error&) {
+    return nullptr;
+  }
 }
 
 std::vector<ir::TensorPtr> results_of(const ir::Node& n) {

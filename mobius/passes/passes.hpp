@@ -65,6 +65,10 @@ std::size_t deduplicate_initializers(ir::Graph& graph);
 // Nodes of one name, which runtimes refuse: the later ones get another.
 std::size_t make_node_names_unique(ir::Graph& graph);
 
+// Values of subgraphs whose name one of the graphs around has too get another: files tell values apart by name alone, and what a subgraph
+// reads from outside would become its own value.
+std::size_t make_value_names_unique(ir::Graph& graph);
+
 // Operators on constants: data movement (Transpose, Cast, Reshape, Slice, Concat ...) becomes a step of the weight's recipe, whatever
 // its size; small results are computed.
 std::size_t fold_constants(ir::Graph& graph);

@@ -44,6 +44,7 @@ constexpr Pass fold[] = {
     {"CommonSubexpressionElimination", passes::eliminate_common_subexpressions},
     {"DeadCodeElimination", passes::remove_dead_code},
     {"UniqueNodeNames", passes::make_node_names_unique},
+    {"UniqueValueNames", passes::make_value_names_unique},
 };
 
 }  // namespace
