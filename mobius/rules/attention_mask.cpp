@@ -1,4 +1,4 @@
-// The samples on which masks and positions are tried, and what is expected of them.
+// What is expected of masks, positions and angles on samples.
 #include "mobius/rules/attention_mask.hpp"
 
 #include <fmt/format.h>
@@ -7,38 +7,10 @@
 #include <cmath>
 #include <span>
 
-#include "mobius/rules/sample_evaluation.hpp"
+#include "mobius/rules/mask_samples.hpp"
 
 namespace mobius::rules {
 namespace {
-
-using Row = std::vector<int>;  // 1: a token, 0: padding
-
-Row filled(std::int64_t tokens) { return Row(static_cast<std::size_t>(tokens), 1); }
-
-// A prompt whose rows are padded on the right; then one token more, and several, in rows that are full or have gaps.
-std::vector<Sample> right_padded() {
-  return {{0, 6, {{1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 0, 0}, {1, 0, 0, 0, 0, 0}}},
-          {5, 1, {{1, 1, 1, 1, 1, 1}, {1, 1, 0, 0, 0, 1}, {1, 1, 1, 1, 0, 1}}},
-          {3, 3, {{1, 1, 1, 1, 1, 1}, {1, 1, 0, 1, 1, 1}, {1, 1, 1, 1, 0, 0}}}};
-}
-
-std::vector<Sample> padded_anywhere() {
-  auto samples = right_padded();
-  samples.push_back({0, 4, {{0, 0, 1, 1}, {0, 1, 1, 1}, {1, 1, 1, 1}, {0, 1, 0, 1}}});
-  samples.push_back({3, 2, {{0, 1, 1, 1, 1}, {0, 0, 0, 1, 1}, {1, 0, 1, 0, 1}}});
-  return samples;
-}
-
-// One full row on each side of every threshold. What depends on lengths changes there, if anywhere.
-std::vector<Sample> around(const std::vector<std::int64_t>& thresholds) {
-  std::vector<Sample> samples;
-  for (const auto n : thresholds)
-    for (auto length = n; length <= n + 2; ++length) samples.push_back({length - 1, 1, {filled(length)}});
-  return samples;
-}
-
-std::string show(const Row& row) { return row.size() > 12 ? fmt::format("a row of {} tokens", row.size()) : fmt::format("mask [{}]", fmt::join(row, ", ")); }
 
 // ── masks ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -94,7 +66,8 @@ class MaskTrial {
       : mask_(mask), is_causal_(attention.int_attribute("is_causal", 0) != 0), biases_(biases), evaluation_(mask_, attention.input(0), attention.input(4)) {}
 
   ir::Value* attention_mask() const { return evaluation_.attention_mask(); }
-  const std::vector<std::int64_t>& thresholds() const { return evaluation_.thresholds(); }
+  bool runs(const Sample& sample) { return !mask_ || is_within_tables(evaluation_, sample); }
+  std::vector<Sample> with_lengths(std::vector<Sample> samples) { return mask_ ? with_lengths_of(evaluation_, std::move(samples)) : samples; }
 
   // Calls expected(visible) for each sample that the graph's fixed sizes allow.
   template <class Check>
@@ -176,10 +149,12 @@ std::optional<std::string> compare(const Sample& sample, const Visible& visible,
 std::variant<CausalMask, std::string> causal_mask(const ir::Node& attention) {
   MaskTrial trial(attention);
   WindowSearch search;
-  auto samples = right_padded();
-  std::ranges::move(around(trial.thresholds()), std::back_inserter(samples));
+  auto samples = trial.with_lengths(right_padded());
   if (auto why = trial.each(samples, search)) return *why;
-  if (search.window) samples.push_back({*search.window, 3, {filled(*search.window + 3)}});
+  if (search.window) {
+    Sample behind{*search.window, 3, {filled(*search.window + 3)}};
+    if (trial.runs(behind)) samples.push_back(std::move(behind));
+  }
   if (!trial.attention_mask())
     for (auto& s : samples) s.rows = {filled(s.total())};
   if (auto why = trial.each(samples, [&](const Sample& s, const Visible& v) { return compare(s, v, search.window); })) return *why;
@@ -197,19 +172,27 @@ ir::Value* outermost_choice(ir::Value* mask) {
   return number && *number <= -1e4 ? where->input(0) : mask;
 }
 
+std::optional<std::string> looks_ahead_or_nowhere(const Sample& sample, const Visible& visible) {
+  for (std::size_t row = 0; row < sample.rows.size(); ++row)
+    for (std::int64_t query = 0; query < sample.length; ++query) {
+      const auto own = sample.past + query;
+      if (!sample.rows[row][static_cast<std::size_t>(own)]) continue;
+      for (std::int64_t head = 0; head < visible.heads(); ++head) {
+        for (auto key = own + 1; key < sample.total(); ++key)
+          if (visible(row, head, query, key)) return fmt::format("{}: query {} sees key {}", show(sample.rows[row]), own, key);
+        auto key = own;
+        while (key >= 0 && !visible(row, head, query, key)) --key;
+        if (key < 0) return fmt::format("{}: query {} sees no key", show(sample.rows[row]), own);
+      }
+    }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::variant<ir::Value*, std::string> mask_without_lookahead(const ir::Node& attention) {
   MaskTrial trial(attention, outermost_choice(attention.input(3)), /*biases=*/true);
-  const auto why = trial.each(padded_anywhere(), [](const Sample& sample, const Visible& visible) -> std::optional<std::string> {
-    for (std::size_t row = 0; row < sample.rows.size(); ++row)
-      for (std::int64_t query = 0; query < sample.length; ++query)
-        for (auto key = sample.past + query + 1; key < sample.total(); ++key)
-          for (std::int64_t head = 0; head < visible.heads(); ++head)
-            if (sample.rows[row][static_cast<std::size_t>(sample.past + query)] && visible(row, head, query, key))
-              return fmt::format("{}: query {} sees key {}", show(sample.rows[row]), sample.past + query, key);
-    return std::nullopt;
-  });
+  const auto why = trial.each(trial.with_lengths(padded_anywhere()), looks_ahead_or_nowhere);
   if (why) return *why;
   if (!trial.attention_mask()) return "the mask does not tell where padding is";
   return trial.attention_mask();
@@ -217,9 +200,7 @@ std::variant<ir::Value*, std::string> mask_without_lookahead(const ir::Node& att
 
 std::optional<std::string> positions_skip(ir::Value* positions, const ir::Node& attention) {
   SampleEvaluation evaluation(positions, attention.input(0), attention.input(4));
-  auto samples = right_padded();
-  std::ranges::move(around(evaluation.thresholds()), std::back_inserter(samples));
-  for (const auto& wanted : samples) {
+  for (const auto& wanted : with_lengths_of(evaluation, right_padded())) {
     const auto sample = evaluation.fitted(wanted);
     if (!sample) continue;
     const auto result = evaluation.run(*sample);
@@ -252,21 +233,14 @@ std::optional<bool> sees_anything(const Visible& visible, const Sample& sample, 
   return found;
 }
 
-// Padding in all places, and rows with no token at all.
-std::vector<Sample> with_empty_rows() {
-  auto samples = padded_anywhere();
-  samples.push_back({0, 2, {{0, 0}, {1, 0}, {0, 1}}});
-  samples.push_back({2, 1, {{0, 0, 0}, {0, 0, 1}, {0, 1, 0}}});
-  return samples;
-}
-
 }  // namespace
 
 std::optional<std::string> marks_blind_queries(ir::Value* marks, bool by_token, const ir::Node& attention) {
   MaskTrial trial(attention);
   SampleEvaluation evaluation(marks, attention.input(0), attention.input(4));
   bool seen_blind = false;
-  const auto why = trial.each(with_empty_rows(), [&](const Sample& sample, const Visible& visible) -> std::optional<std::string> {
+  auto samples = with_lengths_of(evaluation, trial.with_lengths(with_empty_rows()));
+  const auto why = trial.each(samples, [&](const Sample& sample, const Visible& visible) -> std::optional<std::string> {
     const auto result = evaluation.run(sample);
     if (const auto* problem = std::get_if<std::string>(&result)) return *problem;
     const auto& found = std::get<ops::Array>(result);
@@ -311,10 +285,8 @@ class Angles {
 
 std::variant<std::vector<double>, std::string> rope_frequencies(ir::Value* angles, const ir::Node& attention) {
   SampleEvaluation evaluation(angles, attention.input(0), attention.input(4));
-  auto samples = right_padded();
-  std::ranges::move(around(evaluation.thresholds()), std::back_inserter(samples));
   std::vector<double> frequencies;
-  for (const auto& wanted : samples) {
+  for (const auto& wanted : with_lengths_of(evaluation, right_padded())) {
     const auto sample = evaluation.fitted(wanted);
     if (!sample) continue;
     const auto result = evaluation.run(*sample);

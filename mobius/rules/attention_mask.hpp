@@ -5,7 +5,8 @@
 //   else miss = std::get<std::string>(found);                   // "a mask [1, 1, 0]: query 1 does not see key 0"
 //
 // Exporters write masks in countless forms. So no form is looked for: the reference interpreter runs the mask's subgraph on small
-// batches of every kind of padding, and on both sides of each threshold that occurs in it, and what comes out is compared with
+// batches of every kind of padding, on both sides of each threshold that occurs in it, on all positions of each table, and far out; and what comes
+// out is compared with
 //   query s sees key t  ⟺  t is a token  ∧  t ≤ s  (∧  s − t < window).
 // A mask that says anything else (chunks, blocks, a prefix, a bias) is told apart by the first query and key where it does.
 #pragma once

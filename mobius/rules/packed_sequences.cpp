@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <unordered_set>
 
@@ -55,10 +57,12 @@ std::optional<std::string> differs(const ops::Array& mask, const Sample& sample,
 // Nothing: `ends` bounds the sequences of this mask.
 std::optional<std::string> why_not(const ir::Node& attention, ir::Value* ends) {
   SampleEvaluation evaluation(attention.input(3), attention.input(0), nullptr, ends);
-  for (const auto n : evaluation.thresholds())
+  auto numbers = evaluation.thresholds();
+  std::ranges::copy(evaluation.table_lengths(), std::back_inserter(numbers));
+  for (const auto n : numbers)
     if (n > longest_tried) return fmt::format("the mask depends on the number {}", n);
   bool told_apart = false;
-  for (const auto& lengths : lengths_to_try(evaluation.thresholds())) {
+  for (const auto& lengths : lengths_to_try(numbers)) {
     const auto sample = sample_of(lengths);
     if (!evaluation.fitted(sample)) continue;  // the graph fixes another number of sequences or tokens
     const auto result = evaluation.run(sample);

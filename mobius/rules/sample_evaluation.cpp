@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t most_nodes = 500;
 constexpr std::int64_t most_elements = 1 << 22;      // of one value
+constexpr std::size_t most_thresholds = 16;          // constants with more elements are tables
 constexpr std::int64_t longest_threshold = 1 << 20;  // tokens; larger numbers stand for "no limit"
 
 std::optional<std::int64_t> size_of(const ir::Dim& dim, const auto& symbols) {
@@ -40,6 +41,17 @@ std::optional<ir::Dims> sizes_of(const ir::Value& value, const auto& symbols) {
     dims.push_back(*size);
   }
   return dims;
+}
+
+bool has_equal_steps(const ops::Array& a, std::size_t axis) {
+  const auto inner = static_cast<std::size_t>(ir::element_count(ir::Dims(a.dims.begin() + static_cast<std::ptrdiff_t>(axis) + 1, a.dims.end())));
+  const auto length = static_cast<std::size_t>(a.dims[axis]);
+  for (std::size_t i = 0; i < a.values.size(); ++i) {
+    if (i / inner % length < 2) continue;
+    const double x = a.values[i], before = a.values[i - inner], first = a.values[i - 2 * inner];
+    if (!(std::abs((x - before) - (before - first)) <= 1e-5 * (std::abs(x) + std::abs(first)))) return false;
+  }
+  return true;
 }
 
 bool is_shape(const ir::Node& node) { return node.is("Shape"); }
@@ -79,8 +91,10 @@ void SampleEvaluation::collect(ir::Value* value) {
   }
   std::ranges::sort(nodes_, [](auto* a, auto* b) { return a->graph().precedes(a, b); });
   nodes_.erase(std::unique(nodes_.begin(), nodes_.end()), nodes_.end());
-  std::ranges::sort(thresholds_);
-  thresholds_.erase(std::unique(thresholds_.begin(), thresholds_.end()), thresholds_.end());
+  for (auto* list : {&thresholds_, &table_lengths_}) {
+    std::ranges::sort(*list);
+    list->erase(std::unique(list->begin(), list->end()), list->end());
+  }
 }
 
 void SampleEvaluation::visit(ir::Value* v, std::vector<ir::Value*>& open) {
@@ -107,12 +121,17 @@ void SampleEvaluation::note_constant(const ir::Value* v) {
     return;
   }
   constants_.emplace(v, ops::to_array(*v->data()));
-  const auto& values = constants_.at(v).values;
-  if (values.size() > 16) return;
-  for (const double x : values)
+  const auto& constant = constants_.at(v);
+  if (constant.values.size() > most_thresholds) return note_table(constant);
+  for (const double x : constant.values)
     // A number below −10⁴ is a score that hides a key, not a size.
-    if (std::abs(x) >= 1 && x > -1e4 && std::abs(x) <= static_cast<double>(longest_threshold) && x == std::floor(x))
-      thresholds_.push_back(std::llabs(std::llround(x)));
+    if (std::abs(x) >= 1 && x > -1e4 && std::abs(x) <= static_cast<double>(longest_threshold)) thresholds_.push_back(static_cast<std::int64_t>(std::abs(x)));
+}
+
+// Along an axis of equal steps the numbers only count, as those of a Range and ALiBi's do.
+void SampleEvaluation::note_table(const ops::Array& constant) {
+  for (std::size_t axis = 0; axis < constant.dims.size(); ++axis)
+    if (!has_equal_steps(constant, axis)) table_lengths_.push_back(constant.dims[axis]);
 }
 
 // ── sizes ────────────────────────────────────────────────────────────────────────────────────────────────────────────────

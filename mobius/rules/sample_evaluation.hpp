@@ -39,12 +39,15 @@ class SampleEvaluation {
   ir::Value* attention_mask() const { return attention_mask_; }  // nullptr: the value does not depend on one
   // Sizes at which the value may change its kind: the small numbers among its constants.
   const std::vector<std::int64_t>& thresholds() const { return thresholds_; }
+  // Lengths of the constants that hold a number for each position, whatever it may be: only all of them tell.
+  const std::vector<std::int64_t>& table_lengths() const { return table_lengths_; }
 
  private:
   using Symbols = std::map<std::string, std::int64_t, std::less<>>;
   void collect(ir::Value* value);
   void visit(ir::Value* value, std::vector<ir::Value*>& open);
   void note_constant(const ir::Value* value);
+  void note_table(const ops::Array& constant);
   bool bind(const ir::Dim& dim, std::int64_t size, Symbols& symbols) const;
   std::optional<Symbols> symbols_of(const Sample& sample) const;
   std::optional<ops::Array> input(const ir::Value& value, const Sample& sample) const;
@@ -58,7 +61,7 @@ class SampleEvaluation {
   std::vector<ir::Node*> nodes_;                      // in order
   std::vector<ir::Value*> inputs_;                    // graph inputs whose elements are read
   std::map<const ir::Value*, ops::Array> constants_;  // looked up only
-  std::vector<std::int64_t> thresholds_;
+  std::vector<std::int64_t> thresholds_, table_lengths_;
   std::string problem_;
 };
 
