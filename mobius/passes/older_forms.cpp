@@ -99,9 +99,17 @@ class Writer {
   ir::Node& n_;
 };
 
+// An attribute that is written anew, but is the caller's: of a node in a function's body.
+const std::string* attribute_of_caller(const ir::Node& n) {
+  for (const auto& [name, value] : n.attributes)
+    if (std::holds_alternative<ir::AttributeReference>(value) && name != "keepdims" && (name != "axis" || is_softmax(n))) return &name;
+  return nullptr;
+}
+
 }  // namespace
 
 std::optional<std::string> why_no_newer_form(const ir::Node& n) {
+  if (const auto* name = attribute_of_caller(n)) return fmt::format("its {} comes from the function's caller", *name);
   if (!n.input(0)) return "it has no operand";
   if (n.is("Dropout") && n.output(1) && n.output(1)->is_used()) return "its mask is used";
   if (!is_softmax(n)) return std::nullopt;
@@ -110,16 +118,16 @@ std::optional<std::string> why_no_newer_form(const ir::Node& n) {
   return rank && (axis < -r || axis >= r) ? std::optional(fmt::format("it has no axis {}", axis)) : std::nullopt;
 }
 
-std::size_t write_newer_forms(ir::Model& model, std::int64_t own, std::int64_t opset) {
+std::size_t write_newer_forms(ir::Graph& graph, std::int64_t own, std::int64_t opset) {
   std::vector<ir::Node*> softmaxes, others;
-  for_each_node(*model.graph, [&](ir::Node& n) {
+  for_each_node(graph, [&](ir::Node& n) {
     const auto since = ops::newer_form_since(n);
     if (own < since && since <= opset) (is_softmax(n) ? softmaxes : others).push_back(&n);
   });
-  for (auto* n : others) Writer(*model.graph, *n).write();
+  for (auto* n : others) Writer(graph, *n).write();
   // How many axes there are decides which form is needed: it can be known now.
-  if (!softmaxes.empty()) infer_shapes(*model.graph);
-  for (auto* n : softmaxes) Writer(*model.graph, *n).write();
+  if (!softmaxes.empty()) infer_shapes(graph);
+  for (auto* n : softmaxes) Writer(graph, *n).write();
   return softmaxes.size() + others.size();
 }
 

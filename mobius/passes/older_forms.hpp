@@ -16,8 +16,8 @@ namespace mobius::passes {
 // Why the node, which is in an older form, can't be written anew; nullopt: it can.
 std::optional<std::string> why_no_newer_form(const ir::Node& node);
 
-// Writes anew the nodes whose operators changed their form after opset `own` and up to `opset`; returns how many. There is no
-// why_no_newer_form for any of them.
-std::size_t write_newer_forms(ir::Model& model, std::int64_t own, std::int64_t opset);
+// Writes anew the nodes of a model's graph, or of a function's body, whose operators changed their form after opset `own` and up to `opset`;
+// returns how many. There is no why_no_newer_form for any of them.
+std::size_t write_newer_forms(ir::Graph& graph, std::int64_t own, std::int64_t opset);
 
 }  // namespace mobius::passes
