@@ -281,6 +281,16 @@ def test_an_ep_of_ones_own(mobius, small, tmp_path):
     assert case.error(case.runs[0], tmp_path / "package") <= case.allowed_error
 
 
+def test_a_type_that_the_ep_does_not_run_is_told(mobius, small, tmp_path):
+    file = tmp_path / "half.json"
+    file.write_text(json.dumps({"name": "half", "dtypes": ["f16"], "fallback_dtype": "f16"}))
+    result = optimize(mobius, small[0], tmp_path / "out.onnx", "--ep-file", file)
+    assert result.stderr == "mobius: warning: The model is in f32, which 'half' does not run; nothing is converted\n"
+    assert optimize(mobius, small[0], tmp_path / "out.onnx").stderr == ""
+    onnx.save(onnx.parser.parse_model('<ir_version: 10, opset_import: ["" : 21]> g (int64[N] x) => (int64[N] y) { y = Neg(x) }'), tmp_path / "integers.onnx")
+    assert optimize(mobius, tmp_path / "integers.onnx", tmp_path / "out.onnx", "--ep-file", file).stderr == ""
+
+
 @pytest.mark.parametrize("text,expected", [
     ("{", "my.json"), ("[]", "expected an object"), ('{"gqa_dtypes": []}', "the field 'name' is missing"),
     ('{"name": "x", "gqa_dtype": []}', "unknown field 'gqa_dtype'; known are name, description, dtypes"), ('{"name": "x", "dtypes": ["f33"]}', "dtypes[0] is 'f33'"),

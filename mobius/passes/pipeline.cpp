@@ -90,6 +90,17 @@ std::vector<RuleGroup> lowerings() {
 
 namespace {
 
+// The float type that a model computes in: the one that was told, else that of its first float input or weight; nullopt: it has none.
+std::optional<ir::DataType> dtype_of(const ir::Model& model, const OptimizeOptions& options) {
+  if (options.dtype) return options.dtype;
+  const auto is_float = [](const ir::Value* v) { return any_float.contains(v->dtype()); };
+  for (const auto* list : {&model.graph->inputs(), &model.graph->initializers()}) {
+    const auto it = std::ranges::find_if(*list, is_float);
+    if (it != list->end()) return (*it)->dtype();
+  }
+  return std::nullopt;
+}
+
 class Pipeline {
  public:
   Pipeline(ir::Model& model, Target target, const OptimizeOptions& options) : model_(model), target_(std::move(target)), options_(options) {
@@ -100,6 +111,7 @@ class Pipeline {
 
   OptimizeReport run() {
     line("Target: {}, dtype: {}, role: {}", target_.ep.name, ir::onnx_name(target_.dtype), target_.role);
+    check_dtype();
     const passes::StatedTypes stated(graph());
     raise_opset();
     passes::OverridableInputs overridable(model_);
@@ -183,6 +195,13 @@ class Pipeline {
     });
   }
 
+  // What is built is in a type that its EP runs; what others made is taken as it is. No built-in EP states f64.
+  void check_dtype() {
+    const auto dtype = dtype_of(model_, options_);
+    if (!dtype || *dtype == ir::DataType::float64 || target_.ep.dtypes.contains(*dtype)) return;
+    warn(fmt::format("The model is in {}, which '{}' does not run; nothing is converted", ir::short_name(*dtype), target_.ep.name));
+  }
+
   // First of all: rules read and write nodes as the target's opset has them.
   void raise_opset() {
     const auto opset = passes::opset_of(model_), ir_version = model_.ir_version;
@@ -241,16 +260,6 @@ std::int64_t target_opset(const ir::Model& model, const EpCapabilities& ep, cons
   return *options.opset;
 }
 
-// The float type that most of a model is in: that of its first float input or weight.
-ir::DataType dtype_of(const ir::Model& model) {
-  const auto is_float = [](const ir::Value* v) { return any_float.contains(v->dtype()); };
-  for (const auto* list : {&model.graph->inputs(), &model.graph->initializers()}) {
-    const auto it = std::ranges::find_if(*list, is_float);
-    if (it != list->end()) return (*it)->dtype();
-  }
-  return ir::DataType::float32;
-}
-
 }  // namespace
 
 std::vector<std::string> optimization_steps() {
@@ -284,7 +293,7 @@ void check_names(const OptimizeOptions& options) {
 OptimizeReport optimize_model(ir::Model& model, const OptimizeOptions& options) {
   check_names(options);
   const auto& ep = ep_registry().require(options.ep);
-  const Target target{ep, options.dtype.value_or(dtype_of(model)), options.model_role, target_opset(model, ep, options), options.padding};
+  const Target target{ep, dtype_of(model, options).value_or(ir::DataType::float32), options.model_role, target_opset(model, ep, options), options.padding};
   return Pipeline(model, target, options).run();
 }
 
