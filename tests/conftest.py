@@ -1,4 +1,5 @@
 """What the Python tests share: the program under test, test data, and packages built once per test process."""
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -14,6 +15,11 @@ def run_mobius(*arguments, env: dict | None = None, cwd: Path | None = None, tim
     """Runs the program with its standard input closed; the result holds text and exit code."""
     return subprocess.run([PROGRAM, *map(str, arguments)], env={**os.environ, **(env or {})}, cwd=cwd, timeout=timeout, stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, check=False)
+
+
+def execution_providers(dtype: str) -> list[dict]:
+    """The built-in ones that run whole models in this type, with all their facts: tests of every EP find a new one by themselves."""
+    return [ep for ep in json.loads(run_mobius("list", "eps", "--json").stdout) if dtype in ep["dtypes"]]
 
 
 @pytest.fixture(scope="session")

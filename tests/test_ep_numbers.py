@@ -7,13 +7,16 @@ import numpy as np
 import onnx
 import onnx.inliner
 import pytest
+from conftest import execution_providers
 from golden_check import Case, OnnxRuntime
 from test_golden import FOLDERS, RUNTIME_ERROR
 
 # Packages that count tokens of right-padded rows give other numbers for left-padded ones; those that read the mask take both.
 LEFT_PADDED = "left_padded"
-F32_EPS = ["default", "onnx-standard", "cpu", "cuda", "dml", "webgpu", "mlx", "trt-rtx", "openvino", "qnn"]
-F16_EPS = ["cuda", "dml", "webgpu", "trt-rtx", "mlx"]
+# Those for any runtime come first.
+F32_EPS = sorted((ep["name"] for ep in execution_providers("f32")), key=lambda name: name not in ("default", "onnx-standard"))
+# Those with attention of their own in float16, or with nothing else; others get the operators that they have in float32.
+F16_EPS = [ep["name"] for ep in execution_providers("f16") if "f16" in ep["gqa_dtypes"] or "f32" not in ep["dtypes"]]
 F16_ERROR = 2e-2
 # One graph at two of ONNX Runtime's optimisation levels: sums in another order, exponentials by other polynomials.
 LEVEL_DIFFERENCE = 2e-5

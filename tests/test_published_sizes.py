@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import onnx
 import pytest
-from conftest import PROGRAM
+from conftest import PROGRAM, execution_providers
 
-EPS = ["default", "onnx-standard", "cpu", "cuda", "dml", "webgpu", "mlx", "trt-rtx", "openvino", "qnn"]
+EPS = [ep["name"] for ep in execution_providers("f32")]
 
 
 @dataclass

@@ -10,13 +10,13 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from conftest import TESTDATA, run_mobius
+from conftest import TESTDATA, execution_providers, run_mobius
 from golden_check import OnnxRuntime, relative_error, step
 from onnx import numpy_helper
 
 FOLDER = TESTDATA / "structure"
 GRAPHS = ["phi3_exported", "gpt2_exported", "gemma2_exported", "bert"]
-EPS = ["default", "cpu", "cuda", "dml", "webgpu", "mlx", "trt-rtx", "onnx-standard", "openvino", "qnn"]
+EPS = [ep["name"] for ep in execution_providers("f32")]
 ALLOWED = 2e-5
 
 
