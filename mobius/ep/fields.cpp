@@ -63,8 +63,8 @@ constexpr EpField fields[] = {
     {"max_buffer_size", &E::max_buffer_size, "bytes; no single tensor above it"},
     {"supports_fp8_kv_cache", &E::supports_fp8_kv_cache, "the KV cache may be FLOAT8E4M3FN"},
 
-    {"max_opset", &E::max_opset, "highest ai.onnx opset"},
-    {"max_ir", &E::max_ir, "highest IR version"},
+    {"max_opset", &E::max_opset, "highest ai.onnx opset, 21 to 28"},
+    {"max_ir", &E::max_ir, "highest IR version, 10 or more"},
 };
 
 constexpr ir::DataType float_types[] = {ir::DataType::float32, ir::DataType::float16, ir::DataType::bfloat16, ir::DataType::float64};
