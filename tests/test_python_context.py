@@ -99,7 +99,7 @@ def test_registering_is_checked():
         mobius.register_ep(mobius.EpCapabilities(name="odd", supports_fused_rope=False, qkv_pack_dtypes={"f16"}))
     with pytest.raises(TypeError, match="found dict"):
         mobius.register_ep({"name": "x"})
-    with pytest.raises(ValueError, match="'f31' is no element type"):
+    with pytest.raises(mobius.Error, match="'f31' is no element type"):
         mobius.EpCapabilities(name="x", gqa_dtypes={"f31"})
     mobius.register_ep(mobius.EpCapabilities(name="again"), overwrite=True)
     mobius.register_ep(mobius.EpCapabilities(name="again", enable_graph_capture=True), overwrite=True)

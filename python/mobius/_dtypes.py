@@ -6,6 +6,7 @@ import enum
 from typing import TYPE_CHECKING, Any, Union
 
 from mobius import _native
+from mobius._errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,7 +73,7 @@ def as_dtype(value: DTypeLike) -> DataType:
         try:
             return DataType(int(value))
         except ValueError:
-            raise ValueError(f"dtype {value!r} is not the number of an element type") from None
+            raise InvalidArgumentError(f"dtype {value!r} is not the number of an element type") from None
     if isinstance(value, str):
         name = value
     elif value is float or value is int or value is bool:
@@ -87,7 +88,8 @@ def as_dtype(value: DTypeLike) -> DataType:
     if found is None and name in DataType.__members__:
         found = DataType[name]
     if found is None:
-        raise ValueError(f"dtype {value!r} is no element type; expected for instance f32, f16, bf16, numpy.float16, ml_dtypes.bfloat16 or onnx_ir.DataType.FLOAT16")
+        raise InvalidArgumentError(f"dtype {value!r} is no element type; expected for instance f32, f16, bf16, numpy.float16, ml_dtypes.bfloat16 or "
+                                   "onnx_ir.DataType.FLOAT16")
     return found
 
 
