@@ -118,6 +118,12 @@ def test_no_weights_at_all(refused, model):
     assert "holds no weights" in refused(model)
 
 
+def test_what_was_built_already(refused, model, mobius, tmp_path):
+    assert mobius("build", model, tmp_path / "built").returncode == 0
+    assert "built is a package already; expected the model it was built from" in refused(tmp_path / "built")
+    assert "model.onnx is an ONNX model already: optimize takes it" in refused(tmp_path / "built" / "model.onnx")
+
+
 def test_not_a_model(refused, tmp_path):
     (tmp_path / "text.txt").write_text("hello")
     assert "is a file, expected" in refused(tmp_path / "text.txt")

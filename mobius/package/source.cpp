@@ -24,6 +24,11 @@ bool is_weights(std::string_view name) { return name.ends_with(".safetensors") |
 
 bool has(const std::vector<std::string>& names, std::string_view name) { return std::ranges::binary_search(names, name); }
 
+// Of a folder that holds no weights as checkpoints do.
+void refuse_package(const fs::path& folder) {
+  if (!packaged_models(folder).empty()) fail(ErrorKind::invalid_argument, "{} is a package already; expected the model it was built from", folder.string());
+}
+
 [[noreturn]] void fail_without_config(const fs::path& folder, const std::vector<std::string>& entries) {
   const std::string place = folder.string();
   if (has(entries, "config.json")) fail(ErrorKind::not_found, "{}: config.json is a link to a file that is not there; download it again", place);
@@ -33,7 +38,7 @@ bool has(const std::vector<std::string>& names, std::string_view name) { return 
   if (has(entries, "params.json")) {
     fail(ErrorKind::unsupported, "{} holds a model in its maker's own layout (params.json); convert it to the Hugging Face layout", place);
   }
-  if (!packaged_models(folder).empty()) fail(ErrorKind::invalid_argument, "{} is a package already; expected the model it was built from", place);
+  refuse_package(folder);
   fail(ErrorKind::not_found, "{} has no config.json: expected a model in the Hugging Face layout, or a .gguf file", place);
 }
 
@@ -87,6 +92,7 @@ void read_folder(Source& source) {
     }
     fail_without_config(source.path, entries);
   }
+  if (std::ranges::none_of(entries, is_weights)) refuse_package(source.path);
   std::error_code ignored;
   for (const auto& name : entries) {
     const fs::path path = source.path / name;
@@ -127,6 +133,9 @@ Source read_source(const std::string& model, const std::string& revision) {
     read_folder(source);
   } else if (found.path.extension() == ".gguf") {
     read_gguf(source, found.path);
+  } else if (found.path.extension() == ".onnx") {
+    fail(ErrorKind::invalid_argument, "{} is an ONNX model already: optimize takes it, build a model's folder, a .gguf file or a model id",
+         found.path.string());
   } else {
     fail(ErrorKind::invalid_argument, "{} is a file, expected a model's folder, a .gguf file or a model id", found.path.string());
   }
