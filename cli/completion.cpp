@@ -154,9 +154,12 @@ Command completion_command() {
   auto shell = std::make_shared<std::string>();
   return {.name = "completion",
           .summary = "Print a completion script for a shell",
-          .details = "Commands, options and their values are completed: execution providers, dtypes, tasks, model types, files.",
+          .details =
+              "Commands, options and their values are completed: execution providers, dtypes, tasks, model types, files. bash may read the script at once; "
+              "for every session to come it is called mobius in ~/.local/share/bash-completion/completions, _mobius in a folder of zsh's $fpath, or "
+              "mobius.fish in ~/.config/fish/completions.",
           .arguments = {{.name = "SHELL", .help = "the shell", .into = shell.get(), .choices = {"bash", "zsh", "fish"}}},
-          .examples = {"mobius completion bash > ~/.local/share/bash-completion/completions/mobius"},
+          .examples = {"source <(mobius completion bash)", "mobius completion fish > ~/.config/fish/completions/mobius.fish"},
           .run = [shell] {
             const auto all = commands();
             fmt::print("{}", *shell == "bash" ? completion_for_bash(all) : *shell == "zsh" ? completion_for_zsh(all) : completion_for_fish(all));

@@ -318,6 +318,13 @@ def test_bash_completes(mobius):
     assert complete_in_bash(mobius, "mobius", "list", "e") == ["eps", "ep-fields"]
 
 
+def test_the_example_of_completion_works_as_it_stands(mobius):
+    example = re.search(r"^  (.*mobius completion bash.*)$", mobius("--help").stdout, re.MULTILINE)[1]
+    result = subprocess.run(["bash", "-c", f"{example} && complete -p mobius"], capture_output=True, text=True, check=False,
+                            env={**os.environ, "PATH": f"{PROGRAM.parent}:{os.environ['PATH']}", "HOME": "/nowhere"})
+    assert result.returncode == 0 and result.stdout == "complete -F _mobius mobius\n", result.stderr
+
+
 @pytest.mark.parametrize("shell,check", [("bash", ["bash", "-n"]), ("zsh", ["zsh", "-n"]), ("fish", ["fish", "--no-execute"])])
 def test_completion_scripts_parse(mobius, tmp_path, shell, check):
     script = tmp_path / "script"
