@@ -55,7 +55,7 @@ struct Example {
   // Of the pattern's variables: "B,S,8" (of the example's float type), "int64[B,S]", "constant 4,8" (a weight without data), "= 4, 2, 2"
   // (an int64 constant).
   std::map<std::string, std::string> variables = {};
-  std::map<std::string, std::string> attributes = {};  // of the pattern: numbers or words; floats may go without
+  std::map<std::string, std::string> attributes = {};  // of the pattern: numbers, "0, 2, 1" or words; floats may go without
   std::string graph = {};                              // ONNX's textual syntax; instead of `variables`
   Trials trials = {};
   // What kernels ask for beyond that, where the example goes to a runtime: one round for each.

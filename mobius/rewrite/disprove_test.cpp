@@ -101,6 +101,13 @@ TEST(Disprove, WantsExamplesThatFit) {
   EXPECT_THAT(disprove({swish_rule()}, {vector_x, {.graph = "g (float[B] x) => (y) { s = Sigmoid(x) y = Sub(s, x) }"}}).value_or(""),
               HasSubstr("example 1 is none of the rule: the rule does not match"));
   EXPECT_THAT(disprove({swish_rule()}, {{.variables = {{"z", "4"}}}}).value_or(""), HasSubstr("no shape for variable 'x'"));
+  const auto [x] = vars("x");
+  const Rule turned{.name = "Turned", .from = {ops::one<Pat>({"", "Transpose"}, {x}, {{"perm", attr<std::vector<std::int64_t>>("perm")}})}, .to = {x}};
+  for (const char* text : {"[1, 0]", "1, 0 2", "one", ""})
+    EXPECT_NE(disprove({turned}, {{.variables = {{"x", "A,B"}}, .attributes = {{"perm", text}}}}), std::nullopt) << text;
+  EXPECT_THAT(disprove({turned}, {{.variables = {{"x", "A,B"}}, .attributes = {{"perm", "[1, 0]"}}}}).value_or(""),
+              HasSubstr("the example says '[1' for 'perm', expected a number, or numbers: 4, 2, 2"));
+  EXPECT_EQ(disprove({turned}, {{.variables = {{"x", "A,B"}}, .attributes = {{"perm", "0, 1"}}}}), std::nullopt);
 }
 TEST(Disprove, TriesAlternativesOrdersAndTensorForms) {
   const auto [x] = vars("x");

@@ -87,7 +87,7 @@ class Writer {
     if (told == example_.variables.end()) fail(ErrorKind::invalid_argument, "the example has no shape for variable '{}'", p.name);
     std::string_view text = told->second;
     if (text.starts_with("= ")) {
-      const auto list = integers(text.substr(2));
+      const auto list = integers(p.name, text.substr(2));
       return graph().add_initializer(graph().unique_name(p.name), ir::make_tensor({static_cast<std::int64_t>(list.size())}, list));
     }
     const bool is_constant = text.starts_with("constant ");
@@ -132,19 +132,30 @@ class Writer {
     if (std::holds_alternative<float>(kind)) {
       // Powers of two: products and quotients with them are exact in any float type.
       constexpr std::array some = {0.5f, 4.0f, 0.25f, 2.0f};
-      return it->second = told == example_.attributes.end() ? some[attributes_.size() % some.size()] : std::stof(told->second);
+      return it->second = told == example_.attributes.end() ? some[attributes_.size() % some.size()] : number_in<float>(name, told->second);
     }
     if (told == example_.attributes.end()) fail(ErrorKind::invalid_argument, "the example has no value for attribute '{}'", name);
-    if (std::holds_alternative<std::int64_t>(kind)) return it->second = std::int64_t{std::stoll(told->second)};
+    if (std::holds_alternative<std::int64_t>(kind)) return it->second = number_in<std::int64_t>(name, told->second);
     if (std::holds_alternative<std::string>(kind)) return it->second = told->second;
-    return it->second = integers(told->second);
+    return it->second = integers(name, told->second);
   }
 
-  static std::vector<std::int64_t> integers(std::string_view text) {
+  template <class T>
+  static T number_in(const std::string& name, std::string_view text) {
+    while (text.starts_with(' ')) text.remove_prefix(1);
+    T value{};
+    const auto* last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data(), last, value);
+    if (error != std::errc() || end != last)
+      fail(ErrorKind::invalid_argument, "the example says '{}' for '{}', expected a number, or numbers: 4, 2, 2", text, name);
+    return value;
+  }
+
+  static std::vector<std::int64_t> integers(const std::string& name, std::string_view text) {
     std::vector<std::int64_t> list;
     while (!text.empty()) {
       const auto comma = std::min(text.find(','), text.size());
-      list.push_back(std::stoll(std::string(text.substr(0, comma))));
+      list.push_back(number_in<std::int64_t>(name, text.substr(0, comma)));
       text.remove_prefix(std::min(comma + 1, text.size()));
     }
     return list;

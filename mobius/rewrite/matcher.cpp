@@ -193,7 +193,7 @@ class Solver {
         if (o->is_graph_output()) return fail(n, o->name + " is a graph output");
         if (is_made_of_constants(*n)) continue;  // it costs nothing at run time, and stays for the others
         for (const auto& use : o->uses())
-          if (std::ranges::find(matched, use.node) == matched.end()) return fail(n, o->name + " has another user: " + use.node->name);
+          if (std::ranges::find(matched, use.node) == matched.end()) return fail(n, o->name + " has another user: " + scope_of_call(*use.node));
       }
     return true;
   }

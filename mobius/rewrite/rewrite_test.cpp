@@ -48,7 +48,7 @@ TEST(Matcher, AVariableUsedTwiceIsOneValue) {
 TEST(Matcher, InnerValuesMayNotBeUsedElsewhere) {
   const auto other = rewritten(swish_rule(), "g (float[B,4] x) => (float[B,4] y, float[B,4] z) { s = Sigmoid(x) y = Mul(x, s) z = Relu(s) }");
   EXPECT_EQ(other.text, "Sigmoid Mul Relu");
-  EXPECT_THAT(other.report.nearest_miss, HasSubstr("has another user"));
+  EXPECT_THAT(other.report.nearest_miss, HasSubstr("s has another user: z"));
   const auto output = rewritten(swish_rule(), "g (float[B,4] x) => (float[B,4] y, float[B,4] s) { s = Sigmoid(x) y = Mul(x, s) }");
   EXPECT_THAT(output.report.nearest_miss, HasSubstr("s is a graph output"));
 }

@@ -1,6 +1,6 @@
 // Conditions that several rules ask for. Each says why it does not hold: "scale is [1, 8], expected [8]".
 //
-//   Rule{.from = {norm(x + skip, gamma)}, ..., .when = {is_channel_vector(gamma, x)}}
+//   Rule{.from = {norm(x + skip, gamma)}, ..., .where = {is_channel_vector(gamma, x)}}
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -10,7 +10,8 @@ namespace {
 
 TEST(AllRules, ExamplesBelongToOne) {
   const auto rules = all_rules();
-  for (const auto& [name, examples] : RuleExamples::all()) EXPECT_TRUE(std::ranges::find(rules, name, &Variants::name) != rules.end()) << name;
+  for (const auto& [name, examples] : RuleExamples::all())
+    EXPECT_TRUE(std::ranges::find(rules, name, &Variants::name) != rules.end()) << name << ": no rule of passes/pipeline.cpp has this name";
 }
 
 // Rules that take away: what stands in the place was there before.
@@ -36,7 +37,8 @@ TEST_P(EveryRule, IsToldFromAWrongOne) {
     }
   for (const auto& what : unnoticed) EXPECT_TRUE(examples().equivalent.contains(what)) << what << ": not noticed";
   for (const auto& [what, reason] : examples().equivalent) EXPECT_TRUE(unnoticed.contains(what)) << what << ": said to change nothing, but it is noticed";
-  EXPECT_EQ(mutants == 0, puts_nothing_new.contains(GetParam().name));
+  EXPECT_EQ(mutants == 0, puts_nothing_new.contains(GetParam().name))
+      << "whether there are wrong right-hand sides to try; the examples may show none (KeepsTheNumbers), or the rule puts nothing new";
   fmt::print("{}: {} wrong right-hand sides, {} noticed, {} that change nothing\n", GetParam().name, mutants, noticed, mutants - noticed);
   RecordProperty("mutants", static_cast<int>(mutants));
   RecordProperty("noticed", static_cast<int>(noticed));
