@@ -24,7 +24,7 @@ Dim dim_add(const Dim& a, const Dim& b) { return a + b; }
 Dim dim_sub(const Dim& a, const Dim& b) { return a - b; }
 Dim dim_mul(const Dim& a, const Dim& b) { return a * b; }
 Dim dim_div(const Dim& a, const Dim& b) {
-  if (b.is_static() && b.value() == -1) return Dim(0) - a;  // the lowest number has no opposite
+  if (b.is_static() && b.value() == -1) return Dim(0) - a;                                         // the lowest number has no opposite
   if (a.is_static() && b.is_static()) return b.value() == 0 ? Dim() : Dim(a.value() / b.value());  // truncates, as integer Div does
   return a.divided_by(b).value_or(Dim());
 }
