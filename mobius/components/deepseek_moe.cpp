@@ -12,8 +12,8 @@ void read_grouped_experts(GroupedMoeConfig& c, const ConfigReader& r, const Grou
   c.experts_per_token = r.size("num_experts_per_tok", d.experts_per_token);
   c.expert_size = r.size("moe_intermediate_size", d.expert_size);
   c.shared_size = c.expert_size * r.size("n_shared_experts", d.shared_experts);
-  c.groups = r.size("n_group", d.groups);
-  c.kept_groups = r.size("topk_group", d.kept_groups);
+  c.groups = r.nullable_size("n_group", d.groups).value_or(1);  // null: experts are in no groups
+  c.kept_groups = r.nullable_size("topk_group", d.kept_groups).value_or(1);
   c.normalise = r.boolean("norm_topk_prob", d.normalise);
   c.routed_scale = r.number("routed_scaling_factor", d.routed_scale);
   c.sparse = sparse_from(r.integer("first_k_dense_replace", d.dense_layers), c.num_hidden_layers);

@@ -1,8 +1,6 @@
 // Which layers have experts.
 #include "mobius/components/moe_layer.hpp"
 
-#include <algorithm>
-
 #include "mobius/base/error.hpp"
 
 namespace mobius {
@@ -20,10 +18,8 @@ std::vector<bool> sparse_from(std::int64_t first, std::int64_t layers) {
 
 std::vector<bool> sparse_by_step(const ConfigReader& r, std::int64_t layers) {
   const auto step = r.size("decoder_sparse_step", 1);
-  const auto dense = r.numbers("mlp_only_layers");
-  std::vector<bool> out(static_cast<std::size_t>(layers));
-  for (std::int64_t i = 0; i < layers; ++i)
-    out[static_cast<std::size_t>(i)] = (i + 1) % step == 0 && std::ranges::find(dense, static_cast<double>(i)) == dense.end();
+  auto out = r.places("mlp_only_layers", layers);
+  for (std::int64_t i = 0; i < layers; ++i) out[static_cast<std::size_t>(i)] = (i + 1) % step == 0 && !out[static_cast<std::size_t>(i)];
   return out;
 }
 

@@ -52,6 +52,7 @@ std::vector<std::string> read_layer_kinds(const ConfigReader& r, std::string_vie
                                           std::vector<std::string> otherwise) {
   const auto stated = r.texts(key);
   if (!stated) return otherwise;
+  if (stated->empty()) r.refuse(key, "[]", "a kind for each layer");
   if (stated->size() != otherwise.size())
     fail(ErrorKind::invalid_argument, "{}: {} has {} entries, expected {} (num_hidden_layers)", r.where(), key, stated->size(), otherwise.size());
   auto kinds = *stated;

@@ -14,12 +14,55 @@ using ::testing::HasSubstr;
 
 ConfigReader reader(std::string_view json) { return ConfigReader(Json::parse(json)); }
 
-TEST(ConfigReader, NullMeansAbsentAndNullableTellsThemApart) {
+TEST(ConfigReader, ANullHasAMeaningOnlyWhereAReaderSaysSo) {
   const auto r = reader(R"({"a": null, "b": 7})");
-  EXPECT_EQ(r.size("a", 3), 3);
   EXPECT_EQ(r.size("b", 3), 7);
+  EXPECT_EQ(r.size("missing", 3), 3);
+  EXPECT_EQ(r.optional_size("a"), std::nullopt);
   EXPECT_EQ(r.nullable_size("a", 4096), std::nullopt);
   EXPECT_EQ(r.nullable_size("missing", 4096), 4096);
+  EXPECT_EQ(r.nullable_positive("a", 2), std::nullopt);
+  EXPECT_EQ(r.texts("a"), std::nullopt);
+  EXPECT_EQ(error_of([&] { r.size("a", 3); }), "config.json: a is null, expected a positive integer");
+  EXPECT_EQ(error_of([&] { r.count("a", 3); }), "config.json: a is null, expected 0 or a positive integer");
+  EXPECT_EQ(error_of([&] { r.integer("a", 3); }), "config.json: a is null, expected an integer");
+  EXPECT_EQ(error_of([&] { r.number("a", 3); }), "config.json: a is null, expected a number");
+  EXPECT_EQ(error_of([&] { r.text("a", "x"); }), "config.json: a is null, expected a string");
+}
+
+TEST(ConfigReader, AWholeNumberIsAnIntegerHoweverItIsWritten) {
+  const auto r = reader(R"({"whole": 8.0, "none": 0, "less": -8, "nan": NaN, "much": 1e12, "yes": true, "text": "8", "most": 2147483647})");
+  EXPECT_EQ(r.size("whole", 1), 8);
+  EXPECT_EQ(r.count("none", 1), 0);
+  EXPECT_EQ(r.integer("less", 1), -8);
+  EXPECT_EQ(r.size("most", 1), ConfigReader::max_size);
+  EXPECT_EQ(error_of([&] { r.size("none", 1); }), "config.json: none is 0, expected a positive integer");
+  EXPECT_EQ(error_of([&] { r.count("less", 1); }), "config.json: less is -8, expected 0 or a positive integer");
+  EXPECT_EQ(error_of([&] { r.size("much", 1); }), "config.json: much is 1000000000000.0, expected at most 2147483647");
+  for (const auto* key : {"nan", "yes", "text"}) {
+    EXPECT_THAT(error_of([&] { r.size(key, 1); }), HasSubstr("expected a positive integer")) << key;
+    EXPECT_THAT(error_of([&] { r.integer(key, 1); }), HasSubstr("expected an integer")) << key;
+  }
+}
+
+TEST(ConfigReader, ListsSayWhichEntryIsWrong) {
+  const auto r = reader(R"({"places": [2, 0, 2], "half": [0.5], "below": [0, -1], "above": [0, 1, 4], "flags": [1, false, 0], "sizes": [3, 4],
+                            "one": 3, "texts": ["a", 1], "numbers": [1, NaN], "null": null})");
+  EXPECT_EQ(r.places("places", 4), (std::vector<bool>{true, false, true, false}));
+  EXPECT_EQ(r.places("null", 2), (std::vector<bool>{false, false}));
+  EXPECT_EQ(r.flags("flags"), (std::vector<bool>{true, false, false}));
+  EXPECT_EQ(r.sizes("sizes", 2, 1), (std::vector<std::int64_t>{3, 4}));
+  EXPECT_EQ(r.sizes("one", 2, 1), (std::vector<std::int64_t>{3, 3}));
+  EXPECT_EQ(r.sizes("missing", 2, 1), (std::vector<std::int64_t>{1, 1}));
+  EXPECT_EQ(error_of([&] { r.places("half", 4); }), "config.json: half[0] is 0.5, expected an index from 0 to 3");
+  EXPECT_EQ(error_of([&] { r.places("below", 4); }), "config.json: below[1] is -1, expected an index from 0 to 3");
+  EXPECT_EQ(error_of([&] { r.places("above", 4); }), "config.json: above[2] is 4, expected an index from 0 to 3");
+  EXPECT_EQ(error_of([&] { r.places("one", 4); }), "config.json: one is 3, expected a list of integers");
+  EXPECT_EQ(error_of([&] { r.flags("half"); }), "config.json: half[0] is 0.5, expected 0 or 1");
+  EXPECT_EQ(error_of([&] { r.flags("places"); }), "config.json: places[0] is 2, expected 0 or 1");
+  EXPECT_EQ(error_of([&] { r.sizes("below", 2, 1); }), "config.json: below[0] is 0, expected a positive integer");
+  EXPECT_EQ(error_of([&] { r.texts("texts"); }), "config.json: texts[1] is 1, expected a string");
+  EXPECT_THAT(error_of([&] { r.numbers("numbers"); }), HasSubstr("numbers[1] is"));
 }
 
 TEST(ConfigReader, ASwitchThatIsNullIsOff) {
@@ -33,7 +76,7 @@ TEST(ConfigReader, SaysWhatWasFoundAndExpected) {
   EXPECT_THAT(error_of([&] { r.size("n", 1); }), HasSubstr("config.json: n is -1, expected a positive integer"));
   EXPECT_THAT(error_of([&] { r.size("x", 1); }), HasSubstr("expected a positive integer"));
   EXPECT_THAT(error_of([&] { r.size("f", 1); }), HasSubstr("1.5"));
-  EXPECT_THAT(error_of([&] { r.size("big", 1); }), HasSubstr("expected a positive integer"));
+  EXPECT_THAT(error_of([&] { r.size("big", 1); }), HasSubstr("expected at most 2147483647"));
   EXPECT_THAT(error_of([&] { r.size("none"); }), HasSubstr("none is missing"));
   EXPECT_THAT(error_of([&] { r.dtype(); }), HasSubstr("int8"));
 }
@@ -237,6 +280,7 @@ TEST(Decoder, ATypesOwnNamesComeFirstAndCommonOnesAreUnderstood) {
   EXPECT_EQ(read_decoder(reader(R"({"model_type": "x", "hidden_size": 32, "num_hidden_layers": 3})"), defaults).num_hidden_layers, 3);
   EXPECT_EQ(read_decoder(reader(R"({"model_type": "x"})"), defaults).hidden_size, 8);
   EXPECT_THAT(error_of([&] { read_decoder(reader(R"({"model_type": "x", "n_embd": -1})"), defaults); }), HasSubstr("n_embd is -1"));
+  EXPECT_THAT(error_of([&] { read_decoder(reader(R"({"model_type": "x", "hidden_size": null})"), defaults); }), HasSubstr("hidden_size is null"));
 }
 
 TEST(Decoder, WithoutRopeItsKeysAreNotRead) {

@@ -12,7 +12,7 @@ constexpr std::int64_t max_layers = 4096;  // far above any published model; a t
 
 std::string_view DecoderDefaults::key(const ConfigReader& config, std::string_view common) const {
   for (const auto& [name, own] : own_names)
-    if (name == common) return config.has(own) || !config.has(common) ? own : common;
+    if (name == common) return config.has(own) || !config.json().find(common) ? own : common;
   return common;
 }
 
@@ -29,7 +29,7 @@ DecoderConfig read_decoder_without_rope(const ConfigReader& r, const DecoderDefa
   c.dtype = r.dtype();
   c.vocab_size = size("vocab_size", d.vocab_size);
   c.hidden_size = size("hidden_size", d.hidden_size);
-  c.intermediate_size = size("intermediate_size", d.intermediate_size);
+  if (d.intermediate_size) c.intermediate_size = size("intermediate_size", *d.intermediate_size);
   c.num_hidden_layers = size("num_hidden_layers", d.num_hidden_layers);
   if (c.num_hidden_layers > max_layers) r.refuse("num_hidden_layers", std::to_string(c.num_hidden_layers), fmt::format("at most {}", max_layers));
   c.num_attention_heads = size("num_attention_heads", d.num_attention_heads);

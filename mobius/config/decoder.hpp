@@ -16,7 +16,9 @@
 namespace mobius {
 
 struct DecoderDefaults {
-  std::int64_t vocab_size = 32000, hidden_size = 4096, intermediate_size = 11008, num_hidden_layers = 32, num_attention_heads = 32;
+  std::int64_t vocab_size = 32000, hidden_size = 4096;
+  std::optional<std::int64_t> intermediate_size = 11008;  // without a value: the family reads it in its own way
+  std::int64_t num_hidden_layers = 32, num_attention_heads = 32;
   std::optional<std::int64_t> num_key_value_heads = {};  // absent: as many as query heads
   std::optional<std::int64_t> head_dim = {};             // absent: hidden_size / num_attention_heads
   std::int64_t max_position_embeddings = 2048;

@@ -2,18 +2,18 @@
 #include "mobius/config/reader.hpp"
 
 #include <cmath>
-#include <limits>
 
 #include "mobius/base/error.hpp"
 
 namespace mobius {
 
-ConfigReader::ConfigReader(Json json, std::string where) : json_(std::move(json)), where_(std::move(where)) {
+ConfigReader::ConfigReader(Json json, std::string where)
+    : json_(std::move(json)), where_(std::move(where)), read_(std::make_shared<std::set<std::string, std::less<>>>()) {
   if (!json_.is_object()) fail(ErrorKind::invalid_argument, "{}: found {}, expected a JSON object", where_, json_.kind());
 }
 
 const Json* ConfigReader::find(std::string_view key) const {
-  read_.emplace(key);
+  read_->emplace(key);
   const auto* v = json_.find(key);
   return v && !v->is_null() ? v : nullptr;
 }
@@ -35,13 +35,25 @@ std::string ConfigReader::model_type() const {
   return v.as_string();
 }
 
+const Json* ConfigReader::given(std::string_view key, std::string_view expected) const {
+  const auto* v = find(key);
+  if (!v && json_.find(key)) refuse(key, "null", expected);
+  return v;
+}
+
+std::int64_t ConfigReader::whole(std::string_view key, const Json& v, std::int64_t least, std::string_view expected) const {
+  if (!v.is_number() || !(v.as_double() >= static_cast<double>(least)) || v.as_double() != std::floor(v.as_double())) refuse(key, v.dump(), expected);
+  if (v.as_double() > static_cast<double>(max_size)) refuse(key, v.dump(), fmt::format("at most {}", max_size));
+  return static_cast<std::int64_t>(v.as_double());
+}
+
+namespace {
+constexpr std::string_view a_size = "a positive integer", a_count = "0 or a positive integer";
+}
+
 std::optional<std::int64_t> ConfigReader::optional_size(std::string_view key) const {
   const auto* v = find(key);
-  if (!v) return std::nullopt;
-  constexpr auto limit = std::numeric_limits<std::int32_t>::max();
-  const bool whole = v->is_number() && v->as_double() == std::floor(v->as_double());
-  if (!whole || v->as_double() < 1 || v->as_double() > limit) refuse(key, v->dump(), "a positive integer");
-  return static_cast<std::int64_t>(v->as_double());
+  return v ? std::optional(whole(key, *v, 1, a_size)) : std::nullopt;
 }
 
 std::optional<std::int64_t> ConfigReader::nullable_size(std::string_view key, std::optional<std::int64_t> otherwise) const {
@@ -49,20 +61,23 @@ std::optional<std::int64_t> ConfigReader::nullable_size(std::string_view key, st
 }
 
 std::int64_t ConfigReader::size(std::string_view key, std::optional<std::int64_t> otherwise) const {
-  if (const auto v = optional_size(key)) return *v;
+  if (const auto* v = given(key, a_size)) return whole(key, *v, 1, a_size);
   if (!otherwise) fail(ErrorKind::not_found, "{}: {} is missing", where_, key);
   return *otherwise;
 }
 
+std::int64_t ConfigReader::count(std::string_view key, std::int64_t otherwise) const {
+  const auto* v = given(key, a_count);
+  return v ? whole(key, *v, 0, a_count) : otherwise;
+}
+
 std::int64_t ConfigReader::integer(std::string_view key, std::int64_t otherwise) const {
-  const auto* v = find(key);
-  if (!v) return otherwise;
-  if (!v->is_number() || v->as_double() != std::floor(v->as_double()) || std::abs(v->as_double()) > 1e15) refuse(key, v->dump(), "an integer");
-  return static_cast<std::int64_t>(v->as_double());
+  const auto* v = given(key, "an integer");
+  return v ? whole(key, *v, -max_size, "an integer") : otherwise;
 }
 
 double ConfigReader::number(std::string_view key, double otherwise) const {
-  const auto* v = find(key);
+  const auto* v = given(key, "a number");
   if (!v) return otherwise;
   if (!v->is_number() || !std::isfinite(v->as_double())) refuse(key, v->dump(), "a number");
   return v->as_double();
@@ -87,33 +102,76 @@ bool ConfigReader::boolean(std::string_view key, bool otherwise) const {
 }
 
 std::string ConfigReader::text(std::string_view key, std::string_view otherwise) const {
-  const auto* v = find(key);
+  const auto* v = given(key, "a string");
   if (!v) return std::string(otherwise);
   if (!v->is_string()) refuse(key, v->dump(), "a string");
   return v->as_string();
 }
 
+const std::vector<Json>* ConfigReader::list(std::string_view key, std::string_view expected) const {
+  const auto* v = find(key);
+  if (!v) return nullptr;
+  if (!v->is_array()) refuse(key, v->dump(), expected);
+  return &v->as_array();
+}
+
+namespace {
+std::string entry(std::string_view key, std::size_t i) { return fmt::format("{}[{}]", key, i); }
+}  // namespace
+
 std::vector<double> ConfigReader::numbers(std::string_view key) const {
   std::vector<double> out;
-  const auto* v = find(key);
-  if (!v) return out;
-  if (!v->is_array()) refuse(key, v->kind(), "a list of numbers");
-  for (const auto& e : v->as_array()) {
-    if (!e.is_number() || !std::isfinite(e.as_double())) refuse(key, e.dump(), "a list of numbers");
+  const auto* entries = list(key, "a list of numbers");
+  for (std::size_t i = 0; entries && i < entries->size(); ++i) {
+    const auto& e = (*entries)[i];
+    if (!e.is_number() || !std::isfinite(e.as_double())) refuse(entry(key, i), e.dump(), "a number");
     out.push_back(e.as_double());
   }
   return out;
 }
 
 std::optional<std::vector<std::string>> ConfigReader::texts(std::string_view key) const {
-  const auto* v = find(key);
-  if (!v) return std::nullopt;
-  if (!v->is_array()) refuse(key, v->kind(), "a list of strings");
+  const auto* entries = list(key, "a list of strings");
+  if (!entries) return std::nullopt;
   std::vector<std::string> out;
-  for (const auto& e : v->as_array()) {
-    if (!e.is_string()) refuse(key, e.dump(), "a list of strings");
+  for (std::size_t i = 0; i < entries->size(); ++i) {
+    const auto& e = (*entries)[i];
+    if (!e.is_string()) refuse(entry(key, i), e.dump(), "a string");
     out.push_back(e.as_string());
   }
+  return out;
+}
+
+std::vector<bool> ConfigReader::flags(std::string_view key) const {
+  std::vector<bool> out;
+  const auto* entries = list(key, "a list of 0 and 1");
+  for (std::size_t i = 0; entries && i < entries->size(); ++i) {
+    const auto& e = (*entries)[i];
+    const bool is_flag = e.is_bool() || (e.is_number() && (e.as_double() == 0 || e.as_double() == 1));
+    if (!is_flag) refuse(entry(key, i), e.dump(), "0 or 1");
+    out.push_back(e.is_bool() ? e.as_bool() : e.as_double() == 1);
+  }
+  return out;
+}
+
+std::vector<bool> ConfigReader::places(std::string_view key, std::int64_t count) const {
+  std::vector<bool> out(static_cast<std::size_t>(count));
+  const auto* entries = list(key, "a list of integers");
+  for (std::size_t i = 0; entries && i < entries->size(); ++i) {
+    const auto& e = (*entries)[i];
+    const auto expected = fmt::format("an index from 0 to {}", count - 1);
+    const auto place = whole(entry(key, i), e, 0, expected);
+    if (place >= count) refuse(entry(key, i), e.dump(), expected);
+    out[static_cast<std::size_t>(place)] = true;
+  }
+  return out;
+}
+
+std::vector<std::int64_t> ConfigReader::sizes(std::string_view key, std::int64_t layers, std::int64_t otherwise) const {
+  const auto* v = find(key);
+  if (!v || !v->is_array()) return std::vector(static_cast<std::size_t>(layers), size(key, otherwise));
+  std::vector<std::int64_t> out;
+  for (const auto& e : v->as_array()) out.push_back(whole(entry(key, out.size()), e, 1, a_size));
   return out;
 }
 
@@ -121,6 +179,12 @@ ConfigReader ConfigReader::nested(std::string_view key) const {
   const auto& v = required(key, find(key));
   if (!v.is_object()) refuse(key, v.kind(), "an object");
   return ConfigReader(v, fmt::format("{}: {}", where_, key));
+}
+
+ConfigReader ConfigReader::with(Json json) const {
+  auto out = *this;
+  out.json_ = std::move(json);
+  return out;
 }
 
 void ConfigReader::only(std::string_view key, const Json& value) const {
@@ -144,7 +208,7 @@ ir::DataType ConfigReader::dtype() const {
 std::vector<std::string> ConfigReader::unread_keys() const {
   std::vector<std::string> out;
   for (const auto& [key, value] : json_.as_object())
-    if (!read_.contains(key)) out.push_back(key);
+    if (!read_->contains(key)) out.push_back(key);
   return out;
 }
 

@@ -31,12 +31,20 @@ RopeType type_of(const ConfigReader& r, const RopeDefaults& defaults) {
   fail(ErrorKind::unsupported, "{}: unknown rope type '{}'; known: {}", r.where(), name, known);
 }
 
+// Among rope's keys a null is as good as none, but for its one switch, which is off.
+Json without_nulls(const Json& keys) {
+  Json stated(Json::Object{});
+  for (const auto& [name, value] : keys.as_object())
+    if (!value.is_null() || name == "truncate") stated.set(name, value);
+  return stated;
+}
+
 // The parameters that hold for a layer type: the nested object of that name, or the flat object itself.
 ConfigReader parameters_for(const ConfigReader& config, std::string_view layer_type) {
   auto all = rope_parameters(config);
   const std::string where = config.where() + ": rope_parameters";
   if (const auto* nested = layer_type.empty() ? nullptr : all.find(layer_type); nested && nested->is_object())
-    return ConfigReader(*nested, where + "." + std::string(layer_type));
+    return ConfigReader(without_nulls(*nested), where + "." + std::string(layer_type));
   for (const auto& [key, value] : all.as_object())
     if (value.is_object()) fail(ErrorKind::unsupported, "{} is nested by layer type ('{}', ...), which this model type does not use", where, key);
   return ConfigReader(std::move(all), where);
@@ -47,7 +55,7 @@ double rotated_part(const ConfigReader& config, const ConfigReader& r, RopeType 
   if (type == RopeType::proportional) return 1;
   const bool unset = config.json().find("partial_rotary_factor") && !config.has("partial_rotary_factor");  // null: not the type's default, but whole heads
   const auto otherwise = unset ? 1 : defaults.partial_rotary_factor.value_or(1);
-  const auto stated = r.positive("partial_rotary_factor", config.positive("partial_rotary_factor", otherwise));
+  const auto stated = r.positive("partial_rotary_factor", config.nullable_positive("partial_rotary_factor", otherwise).value_or(otherwise));
   if (defaults.partial_rotary_factor || type == RopeType::standard) return defaults.partial_rotary_factor ? stated : 1;
   if (stated != 1) r.unsupported(fmt::format("partial_rotary_factor = {} is not supported: this model type rotates whole heads", stated));
   return 1;
@@ -117,7 +125,7 @@ Json rope_parameters(const ConfigReader& config) {
     const auto* v = config.find(key);
     if (!v) continue;
     if (!v->is_object()) config.refuse(key, v->kind(), "an object");
-    if (!v->as_object().empty()) return *v;
+    if (!v->as_object().empty()) return without_nulls(*v);
   }
   return Json(Json::Object{});
 }
@@ -128,7 +136,7 @@ RopeConfig read_rope(const ConfigReader& config, const RopeShape& shape, const R
   rope.type = type_of(r, defaults);
   rope.max_position_embeddings = shape.max_position_embeddings;
   rope.interleaved = defaults.interleaved;
-  rope.theta = r.positive("rope_theta", config.positive("rope_theta", defaults.theta));
+  rope.theta = (r.has("rope_theta") ? r : config).positive("rope_theta", defaults.theta);
   const auto partial = rotated_part(config, r, rope.type, defaults);
   const auto stated = static_cast<std::int64_t>(static_cast<double>(shape.head_dim) * partial);
   rope.rotary_dim = stated + stated % 2;

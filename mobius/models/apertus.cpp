@@ -62,7 +62,7 @@ ConfigReader with_default_rope(const ConfigReader& r) {
                                                 {"original_max_position_embeddings", 8192},
                                                 {"low_freq_factor", 1.0},
                                                 {"high_freq_factor", 4.0}}));
-  return ConfigReader(std::move(json), r.where());
+  return r.with(std::move(json));
 }
 
 DecoderConfig config(const ConfigReader& r) {

@@ -16,8 +16,8 @@ namespace bamba {
 struct Config : DecoderConfig {
   static constexpr std::string_view final_norm = "final_layernorm";
   Mamba2Shape mamba = {};
-  std::vector<std::int64_t> attention_layers = {};
-  bool attends(std::int64_t layer) const { return std::ranges::find(attention_layers, layer) != attention_layers.end(); }
+  std::vector<bool> attention_layers = {};
+  bool attends(std::int64_t layer) const { return attention_layers[static_cast<std::size_t>(layer)]; }
 };
 
 struct Layer : Module<Layer, Config> {
@@ -49,7 +49,7 @@ Config config(const ConfigReader& r) {
   c.qkv_bias = c.o_bias = r.boolean("attention_bias", false);
   c.mlp_bias = r.boolean("mlp_bias", false);
   c.mamba = read_hybrid_mixer(r, c.hidden_size, r.size("mamba_expand", 2) * c.hidden_size, c.rms_norm_eps);
-  for (const double i : r.numbers("attn_layer_indices")) c.attention_layers.push_back(static_cast<std::int64_t>(i));
+  c.attention_layers = r.places("attn_layer_indices", c.num_hidden_layers);
   return c;
 }
 

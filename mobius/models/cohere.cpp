@@ -62,7 +62,9 @@ Config config(const ConfigReader& r) {
             {}}};
   c.qkv_bias = c.o_bias = r.boolean("attention_bias", false);
   c.logit_scale = r.number("logit_scale", 0.0625);
-  if (second) set_window_by_layer(c, r, r.nullable_size("sliding_window", 4096), all_but_every(r.size("sliding_window_pattern", 4), c.num_hidden_layers));
+  if (second)
+    set_window_by_layer(c, r, r.nullable_size("sliding_window", 4096),
+                        all_but_every(r.optional_size("sliding_window_pattern").value_or(4), c.num_hidden_layers));
   else c.qk_norm = r.boolean("use_qk_norm", false);
   for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) c.rope_by_layer.push_back(second && !c.window(i) ? std::nullopt : std::optional(c.rope));
   return c;

@@ -100,7 +100,7 @@ ConfigReader with_common_keys(const ConfigReader& r, const ConfigReader& attenti
   auto json = r.json();
   json.set("num_key_value_heads", Json(attention.size("kv_n_heads", 1)));
   if (!r.has("rope_theta") && rope_parameters(r).as_object().empty()) json.set("rope_theta", Json(attention.positive("rope_theta", 10000)));
-  return ConfigReader(std::move(json), r.where());
+  return r.with(std::move(json));
 }
 
 std::string activation_of(const ConfigReader& ffn) {

@@ -67,9 +67,7 @@ Config config(const ConfigReader& r) {
   c.num_experts = r.size("moe_num_experts", r.size("num_experts", 64));
   c.experts_per_token = r.size("moe_k", r.size("num_experts_per_tok", 6));
   c.expert_size = r.size("moe_intermediate_size", 1536);
-  const auto shared = r.integer("moe_num_shared_experts", 2);
-  if (shared < 0) r.refuse("moe_num_shared_experts", std::to_string(shared), "0 or more");
-  c.shared_size = c.expert_size * shared;
+  c.shared_size = c.expert_size * r.count("moe_num_shared_experts", 2);
   c.least_sum = r.positive("moe_norm_min", 1e-12);
   c.sparse = sparse_layers(r, c.num_hidden_layers);
   check_experts(c, r);

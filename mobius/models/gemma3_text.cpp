@@ -23,7 +23,7 @@ GemmaConfig config(const ConfigReader& r) {
                           .tie_word_embeddings = true});
   // The definition reads attn_logit_softcapping too, and then does nothing with it.
   c.logits_softcap = r.nullable_positive("final_logit_softcapping", std::nullopt);
-  const auto sliding = sliding_layers(c, r, all_but_every(r.size("sliding_window_pattern", 6), c.num_hidden_layers));
+  const auto sliding = sliding_layers(c, r, all_but_every(r.optional_size("sliding_window_pattern").value_or(6), c.num_hidden_layers));
   set_window_by_layer(c, r, r.nullable_size("sliding_window", 4096), sliding);
   set_rope_by_kind(c, sliding, read_rope_of_kind(r, "full_attention", c.rope_shape(), {.theta = 1000000}, "rope_theta"),
                    read_rope_of_kind(r, "sliding_attention", c.rope_shape(), {.theta = 10000}, "rope_local_base_freq"));

@@ -174,15 +174,9 @@ struct Gemma3n : Module<Gemma3n, Config> {
 
 // One size for all layers, or a list with one per layer.
 std::vector<std::int64_t> intermediate_sizes(const ConfigReader& r, std::int64_t layers) {
-  const auto count = static_cast<std::size_t>(layers);
-  const auto* stated = r.find("intermediate_size");
-  if (!stated || !stated->is_array()) return std::vector(count, r.size("intermediate_size", 16384));
-  std::vector<std::int64_t> out;
-  for (const double size : r.numbers("intermediate_size")) {
-    if (size < 1 || size != std::floor(size) || size > 1e9) r.refuse("intermediate_size", stated->dump(), "positive integers");
-    out.push_back(static_cast<std::int64_t>(size));
-  }
-  if (out.size() != count) r.refuse("intermediate_size", fmt::format("a list of {}", out.size()), fmt::format("one number, or {} of them", count));
+  auto out = r.sizes("intermediate_size", layers, 16384);
+  if (static_cast<std::int64_t>(out.size()) != layers)
+    r.refuse("intermediate_size", fmt::format("a list of {}", out.size()), fmt::format("one number, or {} of them", layers));
   return out;
 }
 
@@ -203,21 +197,21 @@ std::vector<double> sparsity(const ConfigReader& r, std::int64_t layers) {
 Config config(const ConfigReader& r) {
   auto common = r.json();
   common.erase("intermediate_size");  // of every layer; read below
-  Config c{{read_gemma(ConfigReader(std::move(common), r.where()), {.vocab_size = 262400,
-                                                                    .hidden_size = 2048,
-                                                                    .num_hidden_layers = 35,
-                                                                    .num_attention_heads = 8,
-                                                                    .num_key_value_heads = 2,
-                                                                    .head_dim = 256,
-                                                                    .max_position_embeddings = 32768,
-                                                                    .tie_word_embeddings = true})}};
+  Config c{{read_gemma(r.with(std::move(common)), {.vocab_size = 262400,
+                                                   .hidden_size = 2048,
+                                                   .num_hidden_layers = 35,
+                                                   .num_attention_heads = 8,
+                                                   .num_key_value_heads = 2,
+                                                   .head_dim = 256,
+                                                   .max_position_embeddings = 32768,
+                                                   .tie_word_embeddings = true})}};
   const auto layers = c.num_hidden_layers;
   c.logits_softcap = r.nullable_positive("final_logit_softcapping", 30);
   c.intermediate_sizes = intermediate_sizes(r, layers);
   c.sparsity = sparsity(r, layers);
   c.states = r.size("altup_num_inputs", 4);
-  c.active = r.integer("altup_active_idx", 0);
-  if (c.active < 0 || c.active >= c.states) r.refuse("altup_active_idx", std::to_string(c.active), fmt::format("0 ... {}", c.states - 1));
+  c.active = r.count("altup_active_idx", 0);
+  if (c.active >= c.states) r.refuse("altup_active_idx", std::to_string(c.active), fmt::format("0 ... {}", c.states - 1));
   c.scale_active = r.boolean("altup_correct_scale", true);
   c.laurel_rank = r.size("laurel_rank", 64);
   c.per_layer_width = r.size("hidden_size_per_layer_input", 256);
@@ -228,7 +222,7 @@ Config config(const ConfigReader& r) {
   set_rope_by_kind(c, sliding, read_rope_of_kind(r, "full_attention", c.rope_shape(), {.theta = 1000000}, "rope_theta"),
                    read_rope_of_kind(r, "sliding_attention", c.rope_shape(), {.theta = 10000}, "rope_local_base_freq"));
   c.heads.assign(sliding.size(), {.count = c.num_attention_heads, .kv_count = c.num_key_value_heads, .dim = c.head_dim});
-  share_caches(c, r, sliding, r.integer("num_kv_shared_layers", 15));
+  share_caches(c, r, sliding, r.count("num_kv_shared_layers", 15));
   return c;
 }
 

@@ -162,7 +162,7 @@ void read_ropes(Config& c, const ConfigReader& r, const std::vector<bool>& slidi
   if (!r.has("rope_parameters"))
     json.set("rope_parameters", Json(Json::Object{{"full_attention", Json(Json::Object{{"rope_type", "proportional"}, {"partial_rotary_factor", 0.25}})}}));
   json.erase("rope_scaling");  // the definition doesn't look at it
-  const ConfigReader with_defaults(std::move(json), r.where());
+  const auto with_defaults = r.with(std::move(json));
   const auto rope = [&](std::string_view kind, double theta, bool slides) {
     return read_rope_of_kind(with_defaults, kind, {.head_dim = head_dim_of(c, r, sliding, slides), .max_position_embeddings = c.max_position_embeddings},
                              {.theta = theta});
@@ -180,25 +180,25 @@ void read_experts(Config& c, const ConfigReader& r) {
 }
 
 void read_own_inputs(Config& c, const ConfigReader& r) {
-  c.per_layer_width = r.integer("hidden_size_per_layer_input", 256);
-  if (c.per_layer_width < 0) r.refuse("hidden_size_per_layer_input", std::to_string(c.per_layer_width), "0 or more");
+  c.per_layer_width = r.count("hidden_size_per_layer_input", 256);
   c.per_layer_vocab = r.size("vocab_size_per_layer_input", 262144);
 }
 
 Config config(const ConfigReader& r) {
-  if (r.text("use_bidirectional_attention", "vision") != "vision") r.unsupported("use_bidirectional_attention = 'all' is not supported");
+  if (r.has("use_bidirectional_attention") && r.text("use_bidirectional_attention", "") != "vision")
+    r.unsupported("use_bidirectional_attention = 'all' is not supported");
   auto common = r.json();
   common.erase("use_bidirectional_attention");  // "vision" is about images alone
   const bool unified = r.model_type() == "gemma4_unified_text";
-  Config c{{read_gemma(ConfigReader(std::move(common), r.where()), {.vocab_size = 262144,
-                                                                    .hidden_size = 2304,
-                                                                    .intermediate_size = 9216,
-                                                                    .num_hidden_layers = 30,
-                                                                    .num_attention_heads = 8,
-                                                                    .num_key_value_heads = 4,
-                                                                    .head_dim = 256,
-                                                                    .max_position_embeddings = unified ? 262144 : 131072,
-                                                                    .tie_word_embeddings = true})}};
+  Config c{{read_gemma(r.with(std::move(common)), {.vocab_size = 262144,
+                                                   .hidden_size = 2304,
+                                                   .intermediate_size = 9216,
+                                                   .num_hidden_layers = 30,
+                                                   .num_attention_heads = 8,
+                                                   .num_key_value_heads = 4,
+                                                   .head_dim = 256,
+                                                   .max_position_embeddings = unified ? 262144 : 131072,
+                                                   .tie_word_embeddings = true})}};
   c.logits_softcap = r.nullable_positive("final_logit_softcapping", std::nullopt);
   c.double_wide = r.boolean("use_double_wide_mlp", false);
   if (!unified) {  // which has neither
@@ -212,7 +212,7 @@ Config config(const ConfigReader& r) {
   for (const bool slides : sliding) c.sliding_window.push_back(slides ? std::optional(window) : std::nullopt);
   read_heads(c, r, sliding);
   read_ropes(c, r, sliding);
-  share_caches(c, r, sliding, r.integer("num_kv_shared_layers", 0));
+  share_caches(c, r, sliding, r.count("num_kv_shared_layers", 0));
   return c;
 }
 

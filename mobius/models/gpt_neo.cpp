@@ -58,6 +58,7 @@ std::vector<std::string> kinds(const ConfigReader& r, std::int64_t layers) {
 DecoderConfig config(const ConfigReader& r) {
   auto c = read_decoder_without_rope(r, {.vocab_size = 50257,
                                          .hidden_size = 2048,
+                                         .intermediate_size = {},
                                          .num_hidden_layers = 24,
                                          .num_attention_heads = 16,
                                          .max_position_embeddings = 2048,

@@ -58,7 +58,7 @@ ConfigReader with_default_rope(const ConfigReader& r) {
       "rope_parameters",
       Json(Json::Object{
           {"rope_type", "yarn"}, {"factor", 32.0}, {"beta_fast", 32.0}, {"beta_slow", 1.0}, {"truncate", false}, {"original_max_position_embeddings", 4096}}));
-  return ConfigReader(std::move(json), r.where());
+  return r.with(std::move(json));
 }
 
 Config config(const ConfigReader& given) {

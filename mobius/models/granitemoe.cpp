@@ -31,8 +31,7 @@ GraniteConfig config(const ConfigReader& r) {
   c.num_experts = r.size("num_local_experts", 8);
   c.experts_per_token = r.size("num_experts_per_tok", 2);
   c.expert_size = c.intermediate_size;
-  if (c.model_type == "granitemoeshared") c.shared_size = r.integer("shared_intermediate_size", 0);
-  if (c.shared_size < 0) r.refuse("shared_intermediate_size", std::to_string(c.shared_size), "0 or more");
+  if (c.model_type == "granitemoeshared") c.shared_size = r.count("shared_intermediate_size", 0);
   check_experts(c, r);
   return c;
 }

@@ -48,13 +48,13 @@ struct Layer : Module<Layer, Config> {
 Config config(const ConfigReader& r) {
   Config c{{{read_decoder_without_rope(r, {})}}};
   read_granite(c, r);
-  if (r.text("position_embedding_type", "") == "rope") c.rotary = read_rope(r, c.rope_shape(), {});
+  if (r.has("position_embedding_type") && r.text("position_embedding_type", "") == "rope") c.rotary = read_rope(r, c.rope_shape(), {});
   c.mamba = read_hybrid_mixer(r, c.hidden_size, r.size("mamba_expand", 2) * c.hidden_size, c.rms_norm_eps);
   const std::vector<std::string> otherwise(static_cast<std::size_t>(c.num_hidden_layers), "linear_attention");
   c.kinds = read_layer_kinds(r, r.has("layer_types") ? "layer_types" : "layers_block_type", {"linear_attention", "full_attention"}, otherwise);
   c.expert_size = c.intermediate_size;
   c.shared_size = r.size("shared_intermediate_size", 1024);
-  c.num_experts = r.integer("num_local_experts", 8);
+  c.num_experts = r.count("num_local_experts", 8);
   if (c.num_experts == 0) return c;  // the sizes without experts say 0 of them per token, too
   c.experts_per_token = r.size("num_experts_per_tok", 2);
   check_experts(c, r);

@@ -40,17 +40,11 @@ using HunYuanMoe = CausalLM<PreNormLayer<Attention, SparseMLP, Config>, Config>;
 
 // Either a number, or one for each layer; more than there are layers are left aside.
 std::vector<std::int64_t> by_layer(const ConfigReader& r, std::string_view key, std::int64_t layers, std::int64_t otherwise) {
-  const auto count = static_cast<std::size_t>(layers);
-  const auto* v = r.find(key);
-  if (!v || !v->is_array()) return std::vector(count, r.size(key, otherwise));
-  const auto each = r.numbers(key);
-  if (each.size() < count) r.refuse(key, fmt::format("a list of {}", each.size()), fmt::format("at least {} entries (num_hidden_layers)", layers));
-  std::vector<std::int64_t> out;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (each[i] != std::floor(each[i]) || each[i] < 1) r.refuse(key, v->dump(), "positive integers");
-    out.push_back(static_cast<std::int64_t>(each[i]));
-  }
-  return out;
+  auto each = r.sizes(key, layers, otherwise);
+  if (static_cast<std::int64_t>(each.size()) < layers)
+    r.refuse(key, fmt::format("a list of {}", each.size()), fmt::format("at least {} entries (num_hidden_layers)", layers));
+  each.resize(static_cast<std::size_t>(layers));
+  return each;
 }
 
 Config config(const ConfigReader& r) {

@@ -53,7 +53,7 @@ using Jamba = CausalLM<Layer, Config>;
 struct Every {
   std::int64_t period, offset;
   Every(const ConfigReader& r, const std::string& what, std::int64_t p, std::int64_t o)
-      : period(r.size(what + "_period", p)), offset(r.integer(what + "_offset", o)) {
+      : period(r.size(what + "_period", p)), offset(r.count(what + "_offset", o)) {
     if (offset >= period) r.refuse(what + "_offset", std::to_string(offset), "a number below " + what + "_period, " + std::to_string(period));
   }
 };

@@ -89,7 +89,7 @@ ConfigReader with_query_heads(const ConfigReader& r) {
   auto json = r.json();
   json.set("head_dim", Json(r.size("kv_channels", r.size("head_dim", 128))));
   json.set("num_attention_heads", Json(r.size("num_key_value_heads", 16) * r.size("num_experts_per_tok", 2)));
-  return ConfigReader(std::move(json), r.where());
+  return r.with(std::move(json));
 }
 
 MoeConfig config(const ConfigReader& given) {

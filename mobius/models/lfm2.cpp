@@ -66,9 +66,10 @@ std::int64_t adjusted(std::int64_t stated, const ConfigReader& r) {
 
 // Without layer_types, full_attn_idxs lists the layers that attend; without that, all do.
 std::vector<std::string> kinds_of(const ConfigReader& r, std::int64_t layers) {
-  std::vector<std::string> kinds(static_cast<std::size_t>(layers), r.has("full_attn_idxs") ? "conv" : "full_attention");
-  for (const double i : r.numbers("full_attn_idxs"))
-    if (i >= 0 && i < static_cast<double>(layers)) kinds[static_cast<std::size_t>(i)] = "full_attention";
+  std::vector<std::string> kinds(static_cast<std::size_t>(layers), "full_attention");
+  const auto attends = r.places("full_attn_idxs", layers);
+  for (std::size_t i = 0; r.has("full_attn_idxs") && i < kinds.size(); ++i)
+    if (!attends[i]) kinds[i] = "conv";
   return read_layer_kinds(r, "layer_types", {"conv", "full_attention"}, std::move(kinds));
 }
 

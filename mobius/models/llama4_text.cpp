@@ -106,22 +106,18 @@ using Llama4 = CausalLM<Layer, Config>;
 // The list's numbers, one per layer; `otherwise` when there is none. An empty one counts as none.
 std::vector<bool> positions_by_layer(const ConfigReader& r, std::int64_t layers) {
   const auto period = r.size("no_rope_layer_interval", 4);
-  const auto stated = r.numbers("no_rope_layers");  // 1 where there are positions
+  const auto stated = r.flags("no_rope_layers");  // 1 where there are positions
   if (!stated.empty() && static_cast<std::int64_t>(stated.size()) != layers)
     r.refuse("no_rope_layers", fmt::format("a list of {}", stated.size()), fmt::format("{} entries (num_hidden_layers)", layers));
   std::vector<bool> out(static_cast<std::size_t>(layers));
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = stated.empty() ? (static_cast<std::int64_t>(i) + 1) % period != 0 : stated[i] != 0;
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = stated.empty() ? (static_cast<std::int64_t>(i) + 1) % period != 0 : stated[i];
   return out;
 }
 
 std::vector<bool> expert_layers(const ConfigReader& r, std::int64_t layers) {
   const auto step = r.size("interleave_moe_layer_step", 1);
+  if (r.has("moe_layers")) return r.places("moe_layers", layers);
   std::vector<bool> out(static_cast<std::size_t>(layers));
-  if (r.has("moe_layers")) {
-    for (const double i : r.numbers("moe_layers"))
-      if (i >= 0 && i < static_cast<double>(layers)) out[static_cast<std::size_t>(i)] = true;
-    return out;
-  }
   for (std::int64_t i = step - 1; i < layers; i += step) out[static_cast<std::size_t>(i)] = true;
   return out;
 }

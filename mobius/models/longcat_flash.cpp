@@ -100,8 +100,7 @@ Config config(const ConfigReader& r) {
   c.q_latent_scale = std::sqrt(static_cast<double>(c.hidden_size) / static_cast<double>(*c.q_lora_rank));
   c.kv_latent_scale = std::sqrt(static_cast<double>(c.hidden_size) / static_cast<double>(c.kv_lora_rank));
   c.num_experts = r.size("n_routed_experts", 512);
-  c.idle_experts = r.integer("zero_expert_num", 256);
-  if (c.idle_experts < 0) r.refuse("zero_expert_num", std::to_string(c.idle_experts), "0 or more");
+  c.idle_experts = r.count("zero_expert_num", 256);
   c.experts_per_token = r.size("moe_topk", 12);
   if (const auto all = c.num_experts + c.idle_experts; c.experts_per_token > all)
     r.refuse("moe_topk", std::to_string(c.experts_per_token), fmt::format("at most {}, as many as there are experts", all));

@@ -50,7 +50,7 @@ ConfigReader with_default_rope(const ConfigReader& r) {
                                                 {"mscale_all_dim", 1.0},
                                                 {"mscale", 1.0},
                                                 {"llama_4_scaling_beta", 0.1}}));
-  return ConfigReader(std::move(json), r.where());
+  return r.with(std::move(json));
 }
 
 Config config(const ConfigReader& given) {

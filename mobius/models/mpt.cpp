@@ -72,7 +72,7 @@ void read_attention(Config& c, const ConfigReader& r) {
   r.only("qk_ln", false);
   r.only("attn_uses_sequence_id", false);
   c.scale = r.nullable_positive("softmax_scale", std::nullopt);
-  if (r.number("clip_qkv", 0) != 0) c.clip_qkv = r.positive("clip_qkv", 0);
+  if (r.has("clip_qkv") && r.number("clip_qkv", 0) != 0) c.clip_qkv = r.positive("clip_qkv", 0);
 }
 
 Config config(const ConfigReader& r) {

@@ -121,7 +121,9 @@ std::vector<std::string> kinds_of(const ConfigReader& r) {
     if (const auto stated = r.texts(key))
       return read_layer_kinds(r, key, {"linear_attention", "full_attention", "mlp", "moe"}, std::vector<std::string>(stated->size()));
   std::vector<std::string> kinds;
-  for (const char letter : r.text("hybrid_override_pattern", "ME*-")) {
+  const auto pattern = r.text("hybrid_override_pattern", "ME*-");
+  if (pattern.empty()) r.refuse("hybrid_override_pattern", "empty", "a letter for each layer");
+  for (const char letter : pattern) {
     const std::string_view letters = "M*-E";
     const auto at = letters.find(letter);
     if (at == std::string_view::npos) r.refuse("hybrid_override_pattern", fmt::format("'{}'", letter), "one of M, *, - and E for each layer");

@@ -55,7 +55,7 @@ QwenHybridConfig config(const ConfigReader& r) {
                                 .head_dim = 256,
                                 .max_position_embeddings = 32768,
                                 .rope = {.partial_rotary_factor = 0.25}});
-  if (r.integer("num_experts", 512) == 0) return c;
+  if (r.count("num_experts", 512) == 0) return c;
   read_qwen_experts(c, r, 512, 10);
   c.normalise = r.boolean("norm_topk_prob", true);
   c.sparse = sparse_by_step(r, c.num_hidden_layers);

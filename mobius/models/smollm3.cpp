@@ -15,13 +15,12 @@ using SmolLM3 = CausalLM<PreNormLayer<RotaryAttention<LayeredConfig>, GatedMLP, 
 std::vector<bool> rotated_layers(const DecoderConfig& c, const ConfigReader& r) {
   const auto interval = r.size("no_rope_layer_interval", 4);
   if (!r.has("no_rope_layers")) return all_but_every(interval, c.num_hidden_layers);
-  const auto stated = r.numbers("no_rope_layers");
+  auto stated = r.flags("no_rope_layers");
   if (static_cast<std::int64_t>(stated.size()) < c.num_hidden_layers)
     fail(ErrorKind::invalid_argument, "{}: no_rope_layers has {} entries, expected at least {} (num_hidden_layers)", r.where(), stated.size(),
          c.num_hidden_layers);
-  std::vector<bool> rotated(static_cast<std::size_t>(c.num_hidden_layers));
-  for (std::size_t i = 0; i < rotated.size(); ++i) rotated[i] = stated[i] != 0;
-  return rotated;
+  stated.resize(static_cast<std::size_t>(c.num_hidden_layers));
+  return stated;
 }
 
 LayeredConfig config(const ConfigReader& r) {

@@ -169,14 +169,14 @@ std::vector<std::string> published_kinds() {
 }
 
 Config config(const ConfigReader& r) {
-  const auto hidden = r.size("hidden_size", 2560);
   Config c{read_decoder_without_rope(r, {.hidden_size = 2560,
-                                         .intermediate_size = 4 * hidden,
+                                         .intermediate_size = {},
                                          .num_hidden_layers = 54,
                                          .max_position_embeddings = 4096,
                                          .rms_norm_eps = 1e-5,
                                          .hidden_act = "gelu",
                                          .tie_word_embeddings = true})};
+  c.intermediate_size = r.optional_size("intermediate_size").value_or(4 * c.hidden_size);
   const auto own_head_dim = r.optional_size("attention_head_dim");
   if (!own_head_dim && c.attention_size() % c.num_attention_heads != 0)
     r.refuse("num_attention_heads", std::to_string(c.num_attention_heads), "a divisor of " + std::to_string(c.attention_size()) + ", twice hidden_size");

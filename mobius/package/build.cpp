@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "mobius/base/error.hpp"
 #include "mobius/base/log.hpp"
 #include "mobius/ep/context.hpp"
@@ -72,9 +74,27 @@ void load_weights(ModelPackage& package, const Source& source, const Family& fam
   if (!report.ignored.empty()) logging::info("{} tensors of the checkpoint are not needed: {}", report.ignored.size(), fmt::join(report.ignored, ", "));
 }
 
+// What the definition checks in every model type: a kind for each layer. Types that don't read these keys have one kind of attention, in
+// which a window of some layers would be lost.
+void check_unread_kinds(const ConfigReader& reader) {
+  const auto unread = reader.unread_keys();
+  for (const std::string key : {"layer_types", "mlp_layer_types"}) {
+    const auto kinds = std::ranges::find(unread, key) == unread.end() ? std::nullopt : reader.texts(key);
+    if (!kinds) continue;
+    const auto layers = static_cast<std::int64_t>(kinds->size());
+    const auto expected = reader.optional_size("num_hidden_layers").value_or(layers);
+    if (layers != expected) reader.refuse(key, fmt::format("a list of {}", layers), fmt::format("{} entries (num_hidden_layers)", expected));
+    for (const auto& kind : *kinds)
+      if (kind == "sliding_attention" || kind == "chunked_attention")
+        reader.unsupported(fmt::format("{} has '{}', which model type '{}' is not known to have", key, kind, reader.model_type()));
+  }
+}
+
 // What is wrong while graphs are made comes from the config, wherever it was found.
 std::vector<Component> components_of(const Family& family, const ConfigReader& reader, ir::DataType dtype) try {
-  return family.build(reader, dtype);
+  auto components = family.build(reader, dtype);
+  check_unread_kinds(reader);
+  return components;
 } catch (const Error& e) {
   if (std::string_view(e.what()).starts_with(reader.where())) throw;
   throw e.within(reader.where());
