@@ -89,10 +89,31 @@ def test_a_config_that_is_no_file(refused, model, kind):
     ({"hidden_size": "many"}, ["hidden_size", "many"]),
     ({"num_hidden_layers": 2**40}, ["num_hidden_layers"]),
     ({"torch_dtype": "float1"}, ["float1"]),
+    ({"hidden_size": 1e12}, ["hidden_size is 1000000000000.0, expected at most 2147483647"]),
+    ({"num_attention_heads": None}, ["num_attention_heads is null, expected a positive integer"]),
+    ({"rms_norm_eps": None}, ["rms_norm_eps is null, expected a number"]),
+    ({"layer_types": 7}, ["layer_types is 7, expected a list of strings"]),
+    ({"layer_types": [7]}, ["layer_types[0] is 7, expected a string"]),
+    ({"layer_types": ["full_attention"] * 9}, ["layer_types is a list of 9, expected 1 entries (num_hidden_layers)"]),
+    ({"layer_types": ["sliding_attention"], "sliding_window": 4}, ["'sliding_attention'", "'llama' is not known to have"]),
+    ({"mlp_layer_types": ["dense", "sparse"]}, ["mlp_layer_types is a list of 2"]),
+    ({"model_type": "qwen3_moe", "mlp_only_layers": [0.5]}, ["mlp_only_layers[0] is 0.5, expected an index from 0 to 0"]),
+    ({"model_type": "qwen3_moe", "mlp_only_layers": [0, 99]}, ["mlp_only_layers[1] is 99, expected an index from 0 to 0"]),
+    ({"model_type": "bamba", "attn_layer_indices": [-1], "mamba_n_heads": 2, "mamba_d_head": 32}, ["attn_layer_indices[0] is -1"]),
+    ({"model_type": "nemotron_h", "layers_block_type": []}, ["layers_block_type is [], expected a kind for each layer"]),
+    ({"model_type": "smollm3", "no_rope_layers": [0.5]}, ["no_rope_layers[0] is 0.5, expected 0 or 1"]),
 ])
 def test_configs_that_cant_be_built(refused, model, changes, expected):
     message = refused(set_config(model, **changes))
     assert "config.json" in message and all(text in message for text in expected), message
+
+
+@pytest.mark.parametrize("changes", [
+    {"layer_types": ["full_attention"]}, {"layer_types": None}, {"num_key_value_heads": None}, {"head_dim": None}, {"rope_scaling": None},
+    {"sliding_window": None}, {"hidden_size": 32.0}, {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}, "rope_theta": None},
+])
+def test_configs_whose_oddities_mean_something(mobius, model, tmp_path, changes):
+    assert mobius("build", set_config(model, **changes), tmp_path / "out", "--no-weights", "--quiet").returncode == 0
 
 
 # ── other folders ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -170,6 +191,47 @@ def test_impossible_offsets(refused, model, offsets):
     write_safetensors(model / "model.safetensors", header, size=end)
     message = refused(model)
     assert "model.safetensors" in message and ("post_attention_layernorm" in message or "embed_tokens" in message), message
+
+
+def test_a_name_with_control_characters(refused, tmp_path):
+    model = make_checkpoint(tmp_path / "model", tensors=shapes() | {"a\n\x1b[31m": [1]})
+    assert 'the name of tensor "a\\n\\u001b[31m" has a control character' in refused(model)
+
+
+@pytest.mark.parametrize("shard", ["model.safetensors\0", "a\nb.safetensors"])
+def test_a_shard_whose_name_has_control_characters(refused, model, shard):
+    (model / "model.safetensors").rename(model / "real.safetensors")
+    (model / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {name: shard for name in shapes()}}))
+    assert "which is not a file name" in refused(model)
+
+
+def test_an_index_that_is_a_folder(refused, model):
+    (model / "model.safetensors").unlink()
+    (model / "model.safetensors.index.json").mkdir()
+    assert refused(model).count("model.safetensors.index.json") == 1
+
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 4\n"
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "tokenizer.model"])
+def test_a_clone_without_git_lfs(refused, model, name):
+    (model / name).write_text(POINTER)
+    message = refused(model)
+    assert f"{name}: is a Git LFS pointer" in message and "git lfs pull" in message
+
+
+@pytest.mark.parametrize("text,expected", [("", "is empty"), (" \n", "is empty"), ('{"model": {"vocab"', "the file is truncated")])
+def test_a_tokenizer_that_was_cut_off(refused, model, text, expected):
+    (model / "tokenizer.json").write_text(text)
+    message = refused(model)
+    assert "tokenizer.json: " in message and expected in message
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "endless"])
+def test_a_tokenizer_that_is_no_file(refused, model, kind):
+    {"pipe": os.mkfifo, "folder": os.mkdir, "endless": lambda path: os.symlink("/dev/zero", path)}[kind](model / "tokenizer.json")
+    assert "tokenizer.json: is a folder" in refused(model) if kind == "folder" else "tokenizer.json: is not a regular file" in refused(model)
 
 
 def test_wrong_shape(refused, tmp_path):
@@ -285,6 +347,24 @@ def test_output_is_a_link_that_leads_nowhere(mobius, model, tmp_path, options):
         link.symlink_to(target)
         fails(mobius("build", model, link, *options), str(link), "leads nowhere")
         assert link.is_symlink() and not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize("length", [200, 250, 255])
+def test_an_output_with_a_long_name(mobius, model, tmp_path, length):
+    out = tmp_path / ("ö" * (length // 2) + "x" * (length % 2))
+    for _ in range(2):
+        result = mobius("build", model, out, "--quiet", timeout=30)
+        assert result.returncode == 0, result.stderr
+    assert (out / "model.onnx").exists() and not any(path.name.startswith(".") for path in tmp_path.iterdir())
+
+
+def test_an_output_with_too_long_a_name(mobius, model, tmp_path):
+    fails(mobius("build", model, tmp_path / ("x" * 256), timeout=30), "File name too long")
+
+
+def test_a_package_is_no_model(refused, mobius, model, tmp_path):
+    assert mobius("build", model, tmp_path / "built", "--quiet").returncode == 0
+    assert "is a package already" in refused(tmp_path / "built")
 
 
 def test_output_that_cant_be_made(mobius, model):

@@ -17,6 +17,15 @@ TEST(Error, CarriesKindAndMessage) {
   }
 }
 
+TEST(Error, ControlCharactersAreWrittenOut) {
+  try {
+    fail(ErrorKind::corrupt_file, "tensor {}:\n  is extra", std::string_view("a\0b\x1b[31mü", 10));
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "tensor a\\x00b\\x1b[31m\u00fc:\n  is extra");
+  }
+}
+
 TEST(Error, ExpectStopsOnlyWhenBroken) {
   EXPECT_NO_THROW(expect(true, "fine"));
   try {

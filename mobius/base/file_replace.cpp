@@ -30,11 +30,21 @@ fs::path with_name(const fs::path& target) {
   return path;
 }
 
-std::string prefix_of(const fs::path& target) { return "." + target.filename().string() + "."; }
+// Of a long name its beginning, in whole characters: the sibling's name has to be one that file systems take (255 bytes).
+std::string prefix_of(const fs::path& target) {
+  std::string name = target.filename().string();
+  if (constexpr std::size_t longest = 200; name.size() > longest) {
+    auto end = longest;
+    while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80) --end;
+    name.resize(end);
+  }
+  return "." + name + ".";
+}
 
 bool exists_or_dangles(const fs::path& path) {
   std::error_code ignored;
-  return fs::symlink_status(path, ignored).type() != fs::file_type::not_found;
+  const auto type = fs::symlink_status(path, ignored).type();
+  return type != fs::file_type::not_found && type != fs::file_type::none;  // none: not even a possible name
 }
 
 // The process that made a sibling named `name`, or nullopt for names that are not of the pattern.

@@ -193,6 +193,20 @@ TEST_F(File, ReplacingALinkLeavesWhatItPointsTo) {
   EXPECT_EQ(read_text_file(folder_ / "data"), "precious");
 }
 
+TEST_F(File, TemporarySiblingsOfLongNames) {
+  std::string name(99, 'x');
+  while (name.size() < 254) name += "ö";
+  for (const auto& target : {name, std::string(255, 'x'), std::string(300, 'x')}) {
+    const auto sibling = temporary_sibling(folder_ / target);
+    EXPECT_LT(sibling.filename().string().size(), 240u);
+    fs::create_directory(sibling);
+    EXPECT_NE(temporary_sibling(folder_ / target), sibling);
+    fs::remove(sibling);
+  }
+  const auto whole = temporary_sibling(folder_ / name).filename().string();
+  EXPECT_TRUE(whole.starts_with("." + name.substr(0, 199) + ".")) << whole;  // not half an ö
+}
+
 TEST_F(File, TemporarySiblings) {
   const fs::path first = temporary_sibling(folder_ / "out/");
   EXPECT_EQ(first, folder_ / (".out." + std::to_string(::getpid()) + ".tmp"));

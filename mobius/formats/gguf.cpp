@@ -56,7 +56,11 @@ std::shared_ptr<const GgufFile> GgufFile::open(const fs::path& path) {
     const GgufTensorInfo& t = tensors[gguf->by_name_[i]];
     if (t.name == tensors[gguf->by_name_[i - 1]].name) fail(ErrorKind::corrupt_file, "{}: tensor {} is there in two parts", path.string(), t.name);
   }
-  if (const std::string* architecture = gguf->string("general.architecture")) gguf->architecture_ = *architecture;
+  try {
+    if (const std::string* architecture = gguf->string("general.architecture")) gguf->architecture_ = *architecture;
+  } catch (const Error& e) {
+    throw e.within(path.string());
+  }
   return gguf;
 }
 

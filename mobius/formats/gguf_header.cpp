@@ -12,6 +12,8 @@
 #include <unordered_set>
 
 #include "mobius/base/error.hpp"
+#include "mobius/base/json.hpp"
+#include "mobius/base/lfs_pointer.hpp"
 
 namespace mobius::formats {
 namespace {
@@ -266,6 +268,7 @@ const GgufValue* GgufHeader::find(std::string_view key) const {
 }
 
 GgufHeader parse_gguf(std::span<const std::byte> file) {
+  refuse_lfs_pointer(file);
   Cursor in(file);
   GgufHeader header;
   header.version = read_version(in);
@@ -277,6 +280,8 @@ GgufHeader parse_gguf(std::span<const std::byte> file) {
   for (std::uint64_t i = 0; i < tensors; ++i) header.tensors.push_back(read_tensor(in));
   for (const GgufTensorInfo& t : header.tensors) {
     if (!names.insert(t.name).second) fail(ErrorKind::corrupt_file, "tensor {} is there twice", t.name);
+    if (std::ranges::any_of(t.name, [](char c) { return static_cast<unsigned char>(c) < ' '; }))
+      fail(ErrorKind::corrupt_file, "the name of tensor {} has a control character", Json(t.name).dump());
   }
   header.alignment = alignment_of(header);
   place_tensors(header, in.at(), file.size());

@@ -8,6 +8,7 @@
 
 #include "mobius/base/error.hpp"
 #include "mobius/base/json.hpp"
+#include "mobius/base/lfs_pointer.hpp"
 
 namespace mobius::formats {
 namespace {
@@ -87,6 +88,8 @@ const Json::Array& array_field(const Json& entry, std::string_view tensor, std::
 
 SafetensorsEntry parse_entry(const std::string& name, const Json& entry, std::uint64_t data_size) {
   if (!entry.is_object()) fail(ErrorKind::corrupt_file, "tensor {} is described by {}, expected an object", name, entry.kind());
+  if (std::ranges::any_of(name, [](char c) { return static_cast<unsigned char>(c) < ' '; }))
+    fail(ErrorKind::corrupt_file, "the name of tensor {} has a control character", Json(name).dump());
   SafetensorsEntry e;
   e.name = name;
   const Json& dtype = field(entry, name, "dtype");
@@ -169,6 +172,7 @@ void check_coverage(std::vector<SafetensorsEntry>& entries, std::uint64_t data_s
 }  // namespace
 
 SafetensorsHeader parse_safetensors(std::span<const std::byte> file) {
+  refuse_lfs_pointer(file);
   if (file.size() < 8) fail(ErrorKind::corrupt_file, "{} bytes are too few for a safetensors file", file.size());
   std::uint64_t length = 0;
   for (int i = 7; i >= 0; --i) length = length << 8 | static_cast<std::uint64_t>(file[static_cast<std::size_t>(i)]);

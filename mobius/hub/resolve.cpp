@@ -152,7 +152,9 @@ ModelSource resolve(std::string_view model, std::string_view revision) {
 fs::path cache_folder() {
   const auto set = [](const char* name) {
     auto value = environment(name);
-    return value && !value->empty() ? value : std::nullopt;
+    if (!value || value->empty()) return std::optional<std::string>();
+    if (const auto home = environment("HOME"); home && (*value == "~" || value->starts_with("~/"))) value->replace(0, 1, *home);
+    return value;
   };
   if (const auto folder = set("HF_HUB_CACHE")) return *folder;
   if (const auto folder = set("HUGGINGFACE_HUB_CACHE")) return *folder;

@@ -88,6 +88,8 @@ TEST_F(Resolve, TellsWhereTheCacheIs) {
   EXPECT_EQ(cache_folder(), "/xdg/huggingface/hub");
   ::setenv("HF_HOME", "/hf", 1);
   EXPECT_EQ(cache_folder(), "/hf/hub");
+  ::setenv("HF_HOME", "~/hf", 1);
+  EXPECT_EQ(cache_folder(), "/home/me/hf/hub");
   ::setenv("HF_HUB_CACHE", "/cache", 1);
   EXPECT_EQ(cache_folder(), "/cache");
 }

@@ -7,6 +7,7 @@
 
 #include "mobius/base/error.hpp"
 #include "mobius/base/folder.hpp"
+#include "mobius/base/lfs_pointer.hpp"
 #include "mobius/formats/gguf.hpp"
 #include "mobius/hub/resolve.hpp"
 #include "mobius/hub/sha256.hpp"
@@ -82,6 +83,25 @@ std::vector<std::string> gguf_models(const std::vector<std::string>& entries) {
   return models;
 }
 
+// A file that was cut off or never fetched is found now, not by whoever loads the package. JSON is looked at from both ends only:
+// tokenizers are large.
+void check_complete(const fs::path& path) {
+  const auto file = MappedFile::open(path);
+  try {
+    refuse_lfs_pointer(file->bytes());
+    if (path.extension() != ".json") return;
+    std::string_view text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+    constexpr std::string_view blanks = " \t\r\n";
+    text.remove_prefix(std::min(text.find_first_not_of(blanks), text.size()));
+    if (text.empty()) fail(ErrorKind::corrupt_file, "is empty, expected JSON");
+    const char last = text[text.find_last_not_of(blanks)];
+    if ((text.front() == '{' && last != '}') || (text.front() == '[' && last != ']'))
+      fail(ErrorKind::corrupt_file, "begins with '{}', but does not end with its counterpart: the file is truncated", text.front());
+  } catch (const Error& e) {
+    throw e.within(path.string());
+  }
+}
+
 void read_folder(Source& source) {
   const auto entries = entries_of(source.path);
   if (!has(entries, "config.json")) {
@@ -102,10 +122,14 @@ void read_folder(Source& source) {
       if (name == "config.json") fail_without_config(source.path, entries);
       fail(ErrorKind::not_found, "{}: {} is a link to a file that is not there; download it again", source.path.string(), name);
     }
-    if (fs::is_regular_file(path, ignored)) source.files.push_back({name, path});
+    if (fs::is_directory(path, ignored) && !name.ends_with(".json")) continue;  // "LICENSES"
+    if (name != "config.json") check_complete(path);                            // which is read whole below
+    source.files.push_back({name, path});
   }
   source.config_place = (source.path / "config.json").string();
   source.config = read_config(source.path / "config.json");
+  if (has(entries, "model.onnx") && !packaged_models(source.path).empty())
+    fail(ErrorKind::invalid_argument, "{} is a package already; expected the model it was built from", source.path.string());
 }
 
 void add_sample(hub::Sha256& hash, const fs::path& path) {

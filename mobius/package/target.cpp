@@ -108,10 +108,12 @@ fs::path checked_target(const fs::path& folder, const std::vector<fs::path>& sou
   check_sources(target, sources);
   std::error_code error;
   const auto status = fs::status(target, error);
+  const auto unknown = error;
   if (fs::exists(status) && !fs::is_directory(status)) fail(ErrorKind::invalid_argument, "{} is a file, expected a folder or nothing there", target.string());
   if (!fs::exists(status) && fs::is_symlink(fs::symlink_status(target, error)))
     fail(ErrorKind::invalid_argument, "{} is a link that leads nowhere, expected a folder or nothing there", target.string());
   check_writable(target);
+  if (!fs::status_known(status)) fail(ErrorKind::io, "{}: {}", target.string(), unknown.message());  // too long a name, for one
   if (!fs::exists(status)) return target;
 
   const fs::path here = without_links(fs::current_path(error));

@@ -88,12 +88,13 @@ void check_shard_name(const std::string& shard, std::string_view tensor) {
   const fs::path path(shard);
   bool inside = !shard.empty() && !path.is_absolute() && !path.has_root_name();
   for (const fs::path& part : path) inside &= part != "..";
-  if (!inside) fail(ErrorKind::corrupt_file, "weight_map: tensor {} is said to be in \"{}\", which is not a file name", tensor, shard);
+  inside &= std::ranges::none_of(shard, [](char c) { return static_cast<unsigned char>(c) < ' '; });
+  if (!inside) fail(ErrorKind::corrupt_file, "weight_map: tensor {} is said to be in {}, which is not a file name", tensor, Json(shard).dump());
 }
 
 // Shard -> its tensors, from an index.
-std::map<std::string, std::vector<std::string>> read_index(const fs::path& index) try {
-  const Json json = Json::parse(read_text_file(index));
+std::map<std::string, std::vector<std::string>> shards_of(const std::string& index) {
+  const Json json = Json::parse(index);
   const Json* map = json.find("weight_map");
   if (!map || !map->is_object()) fail(ErrorKind::corrupt_file, "weight_map is {}, expected an object", map ? map->kind() : "absent");
   std::map<std::string, std::vector<std::string>> shards;
@@ -104,8 +105,15 @@ std::map<std::string, std::vector<std::string>> read_index(const fs::path& index
   }
   if (shards.empty()) fail(ErrorKind::corrupt_file, "weight_map names no tensors");
   return shards;
-} catch (const Error& e) {
-  throw e.within(index.string());
+}
+
+std::map<std::string, std::vector<std::string>> read_index(const fs::path& index) {
+  const auto text = read_text_file(index);
+  try {
+    return shards_of(text);
+  } catch (const Error& e) {
+    throw e.within(index.string());
+  }
 }
 
 std::string first_few(std::vector<std::string> names) {
