@@ -144,6 +144,10 @@ std::vector<PackagedModel> models_to_run(const std::string& package) {
   const fs::path path(package);
   if (!fs::exists(path)) fail(ErrorKind::io, "{} does not exist", package);
   auto models = path.extension() == ".onnx" && fs::is_regular_file(path) ? std::vector<PackagedModel>{{path.stem().string(), path}} : packaged_models(path);
+  if (const auto model = path / "model.onnx"; models.empty() && fs::exists(model)) {
+    formats::read_onnx(model, formats::ExternalData::skip);  // says what is wrong with it
+    fail(ErrorKind::invalid_argument, "{} was not built by this program, or has lost its metadata; name the file itself to run it", model.string());
+  }
   if (models.empty()) fail(ErrorKind::invalid_argument, "{} is no package: found no model.onnx, nor folders that hold one", package);
   for (const auto& [component, file] : models) {
     const auto facts = formats::read_onnx(file, formats::ExternalData::skip).metadata;

@@ -243,6 +243,8 @@ int info(const Flags& flags) {
   if (fs::is_directory(path, ignored)) {
     const auto models = packaged_models(path);
     if (!models.empty()) return package_info(models, "package", flags);
+    if (const auto model = path / "model.onnx"; fs::is_regular_file(model, ignored))
+      formats::read_onnx(model, formats::ExternalData::skip);  // a damaged package is no model: says what is wrong with it
   }
   if (path.extension() == ".onnx") return package_info({{path.stem().string(), path}}, "file", flags);
   return model_info(flags);

@@ -12,7 +12,7 @@
 namespace mobius::cli {
 
 std::vector<Option> target_options(TargetFlags& flags) {
-  const auto any_name = [](const std::string&) { return true; };  // --ep-file may bring it: chosen_ep looks
+  const auto any_name = [](const std::string& name) { return !name.empty(); };  // --ep-file may bring it: chosen_ep looks
   return {
       {"--ep,--execution-provider", "NAME", "what the graph shall run on; otherwise default, which is portable", &flags.ep, ep_names(), any_name},
       {"--ep-file", "FILE", "an execution provider of your own, as JSON (mobius list ep-fields)", &flags.ep_file, {}, {}, Completes::files},

@@ -231,12 +231,23 @@ def test_check_needs_a_package_with_weights_and_a_library(mobius, built, tmp_pat
     assert result.returncode == 1 and str(tmp_path / "none") in result.stderr
 
 
+@pytest.mark.parametrize("command", ["info", "check"])
+@pytest.mark.parametrize("damage,expected", [(lambda path: os.truncate(path, 0), "model.onnx"), (lambda path: os.truncate(path, 1000), "model.onnx: "),
+                                             (lambda path: path.write_bytes(path.read_bytes()[:-1]), "model.onnx: ")])
+def test_a_damaged_package_is_said_to_be_one(mobius, tmp_path, command, damage, expected):
+    assert mobius("build", make_checkpoint(tmp_path / "model"), tmp_path / "out").returncode == 0
+    damage(tmp_path / "out" / "model.onnx")
+    result = mobius(command, tmp_path / "out")
+    assert result.returncode == 1 and result.stdout == "" and expected in result.stderr and result.stderr.count("\n") == 1, result.stderr
+
+
 # ── wrong use ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("arguments,found,listed", [
     (["--ep", "rocm"], "rocm", ["default", "cuda"]), (["--dtype", "f31"], "f31", ["f32", "f16", "bf16"]), (["--dtype", "int4"], "int4", ["f16"]),
-    (["--task", "poetry"], "poetry", ["text-generation"]), (["--external-data", "zip"], "zip", ["safetensors"]), (["--as", "lama"], "lama", ["llama"]),
+    (["--ep", ""], "", ["default", "cuda"]), (["--task", "poetry"], "poetry", ["text-generation"]),
+    (["--external-data", "zip"], "zip", ["safetensors"]), (["--as", "lama"], "lama", ["llama"]),
 ])
 def test_values_outside_a_listed_set(mobius, model, tmp_path, arguments, found, listed):
     message = usage_error(mobius("build", model, tmp_path / "out", *arguments))
