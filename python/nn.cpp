@@ -128,11 +128,11 @@ std::optional<std::vector<std::int64_t>> contents(const TensorHandle& t) {
   return elements ? ir::static_shape(*elements) : std::nullopt;
 }
 
-TensorHandle attend(const DecodeHandle& d, const TensorHandle& q, const TensorHandle& k, const TensorHandle& v, std::int64_t heads, std::int64_t kv_heads,
+TensorHandle attend(const DecodeHandle& d, const py::object& q, const py::object& k, const py::object& v, std::int64_t heads, std::int64_t kv_heads,
                     std::int64_t head_dim, std::optional<std::int64_t> window, std::optional<double> scale, double softcap) {
   const auto context = BuildContext::resume(current_context());
   const AttentionSpec spec{.num_heads = heads, .num_kv_heads = kv_heads, .head_dim = head_dim, .window = window, .scale = scale, .softcap = softcap};
-  return {d.workshop, d.get().attend(q.get(), k.get(), v.get(), spec).value()};
+  return {d.workshop, d.get().attend(tensor_of(q), tensor_of(k), tensor_of(v), spec).value()};
 }
 
 void bind_workshop(py::module_& m) {
@@ -187,9 +187,9 @@ void bind_workshop(py::module_& m) {
              return TensorHandle{w, w->get().input(name, dtype, shape_of(shape)).value()};
            })
       .def("output", [](const WorkshopPtr& w, const std::string& name, const TensorHandle& t) { w->get().output(name, t.get()); })
-      .def("activation", [](const WorkshopPtr& w, const std::string& name, const TensorHandle& x) {
+      .def("activation", [](const WorkshopPtr& w, const std::string& name, const py::object& x) {
         const auto context = BuildContext::resume(current_context());
-        return TensorHandle{w, nn::activation(name, x.get()).value(), w->open.back()};
+        return TensorHandle{w, nn::activation(name, tensor_of(x)).value(), w->open.back()};
       });
 }
 
@@ -234,9 +234,9 @@ void bind_nn(py::module_& m) {
                                return py::make_tuple(TensorHandle{d.workshop, key.value()}, TensorHandle{d.workshop, value.value()});
                              })
       .def("rope",
-           [](const DecodeHandle& d, const TensorHandle& x, std::int64_t heads, const DecoderConfig& config) {
+           [](const DecodeHandle& d, const py::object& x, std::int64_t heads, const DecoderConfig& config) {
              const auto context = BuildContext::resume(current_context());
-             return TensorHandle{d.workshop, d.get().rope(x.get(), heads, config.rope).value()};
+             return TensorHandle{d.workshop, d.get().rope(tensor_of(x), heads, config.rope).value()};
            })
       .def("attend", attend)
       .def("mask", [](const DecodeHandle& d, std::optional<std::int64_t> window) {

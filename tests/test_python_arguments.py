@@ -81,19 +81,53 @@ def calls(package: ModelPackage, waiting: ModelPackage, folder) -> dict:
     return out
 
 
-def test_odd_arguments_are_told_in_words_of_python(package, waiting, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def badly_told(places: dict) -> list[str]:
+    """What comes of each odd thing in each place, where that is neither a result nor an error in words of Python."""
     wrong = []
-    for (name, call), odd in itertools.product(calls(package, waiting, tmp_path).items(), ODD):
+    for (name, call), odd in itertools.product(places.items(), ODD):
         try:
             call(odd)
         except (TypeError, ValueError, mobius.Error) as error:
-            if re.search("incompatible|Unable to cast|_native|pybind|C\\+\\+", str(error)) or isinstance(error, mobius.InternalError):
+            if re.search("incompatible|Unable to cast|_native[.:]|pybind|C\\+\\+", str(error).replace("'mobius._native.Tensor'", "")) or isinstance(error, mobius.InternalError):
                 wrong.append(f"{name} of {odd!r}: {error}")
         except Exception as error:  # noqa: BLE001
             wrong.append(f"{name} of {odd!r}: {type(error).__name__}: {error}")
-    assert not wrong, "\n".join(wrong)
+    return wrong
+
+
+def test_odd_arguments_are_told_in_words_of_python(package, waiting, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert not badly_told(calls(package, waiting, tmp_path))
     assert not waiting.has_weights, "nothing of that was a weight"
+
+
+def test_odd_arguments_of_modules_are_told_in_words_of_python():
+    nn = mobius.nn
+
+    def graph(body, **x):
+        return nn.build_graph(body, x or {"x": ("f32", ["batch", 4])})
+
+    places = {
+        "function": lambda v: nn.build_graph(v, {"x": ("f32", [1])}), "inputs": lambda v: nn.build_graph(lambda op, **x: op.Relu(0.5), v),
+        "input": lambda v: graph(lambda op, x: op.Relu(x), x=v), "dtype": lambda v: graph(lambda op, x: op.Relu(x), x=(v, [1])),
+        "shape": lambda v: graph(lambda op, x: op.Relu(x), x=("f32", v)), "size": lambda v: graph(lambda op, x: op.Relu(x), x=("f32", [v])),
+        "result": lambda v: graph(lambda op, x: v), "in_features": lambda v: nn.Linear(v, 4), "parameter": lambda v: nn.Parameter(v),
+        "operand": lambda v: graph(lambda op, x: op.Add(x, v)), "axis": lambda v: graph(lambda op, x: op.Softmax(x, axis=v)),
+        "perm": lambda v: graph(lambda op, x: op.Transpose(x, perm=v)), "alpha": lambda v: graph(lambda op, x: op.LeakyRelu(x, alpha=v)),
+        "_outputs": lambda v: graph(lambda op, x: op.Split(x, axis=1, num_outputs=2, _outputs=v)[0]), "to": lambda v: graph(lambda op, x: op.Cast(x, to=v)),
+        "constant": lambda v: graph(lambda op, x: op.constant(v)), "activation": lambda v: graph(lambda op, x: op.activation(v, x)),
+        "layer_idx": lambda v: mobius.components.Attention(CONFIG, v), "rope": lambda v: build_from_module(module=lambda op, ids, at: at.rope(v, 2, CONFIG.native())),
+        "logits": lambda v: build_from_module(module=lambda op, ids, at: v), "modules": lambda v: nn.ModuleList(v),
+    }
+    assert not badly_told(places)
+    with pytest.raises(ValueError, match="_outputs is 10+, expected a number of results"):
+        places["_outputs"](10**30)
+    with pytest.raises(ValueError, match="Split would have 1000000 results, expected at most 65536"):
+        places["_outputs"](10**6)
+    with pytest.raises(TypeError, match=r"the shape of input x\[0\] is 2.5, expected a number of elements, a name or None"):
+        places["size"](2.5)
+    with pytest.raises(TypeError, match="the result for output is None, expected a tensor of the graph"):
+        places["result"](None)
 
 
 def save(package, **arguments):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mobius import _native
+from mobius._arguments import text
 from mobius._dtypes import DataType, as_dtype
 
 _NUMPY = {
@@ -71,7 +72,7 @@ def from_numpy(value: Any, dtype: DataType | None = None) -> _native.TensorData:
         items = array.reshape(-1).tolist()
         if kinds := {type(item).__name__ for item in items if not isinstance(item, (str, bytes))}:
             raise TypeError(f"its elements are Python objects ({', '.join(sorted(kinds))})")
-        texts = [item if isinstance(item, str) else item.decode() for item in items]
+        texts = [text("an element", item if isinstance(item, str) else item.decode()) for item in items]
         return _native.TensorData.of_strings(shape, texts)
     dtype = as_dtype(array.dtype) if dtype is None else dtype
     if bits := _PACKED.get(dtype):

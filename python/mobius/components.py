@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mobius import _arguments
 from mobius._config import ArchitectureConfig
 from mobius.nn import Embedding, LayerNorm, Linear, Module, RMSNorm
 
@@ -20,7 +21,7 @@ class Attention(Module):
         super().__init__()
         self._native_config = config.native()
         self.num_heads, self.num_kv_heads = config.num_attention_heads, self._native_config.num_key_value_heads
-        self.head_dim, self.window = self._native_config.head_dim, self._native_config.window(layer_idx)
+        self.head_dim, self.window = self._native_config.head_dim, self._native_config.window(_arguments.integer("layer_idx", layer_idx, 0))
         self.scale, self.softcap = scale, softcap
         q_size, kv_size = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
         self.q_proj = Linear(config.hidden_size, q_size, config.attn_qkv_bias)

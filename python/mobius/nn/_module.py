@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from mobius import _log, _native  # noqa: F401
+from mobius import _arguments, _log, _native  # noqa: F401
 from mobius._dtypes import DataType, DTypeLike, optional_dtype
 from mobius._errors import InvalidArgumentError
 
@@ -25,7 +25,7 @@ class Parameter:
             from mobius._arrays import from_numpy
 
             self._data = from_numpy(data, optional_dtype(dtype))
-        self.shape: list[int] = list(self._data.dims) if self._data is not None else [int(d) for d in shape]
+        self.shape: list[int] = list(self._data.dims) if self._data is not None else _sizes(shape)
         self.dtype: DataType | None = self._data.dtype if self._data is not None else optional_dtype(dtype)
         self._given_name = name
         self.names: list[str] = [name] if name else []
@@ -45,6 +45,12 @@ class Parameter:
 
     def __repr__(self) -> str:
         return f"Parameter({self.name or '?'}, {self.shape}, {self.dtype or 'the dtype that is built in'})"
+
+
+def _sizes(shape: Any) -> list[int]:
+    if isinstance(shape, (str, bytes)) or not isinstance(shape, Iterable):
+        raise _arguments.refuse("the shape of a parameter", shape, "a list of sizes")
+    return [_arguments.integer(f"size {i} of a parameter", d, 0) for i, d in enumerate(shape)]
 
 
 class Module:

@@ -11,15 +11,16 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from mobius import _log, _native  # noqa: F401
+from mobius import _arguments, _log, _native  # noqa: F401
 from mobius._dtypes import DataType, as_dtype
-from mobius._errors import Error
+from mobius._errors import Error, InvalidArgumentError
 from mobius.nn import _operators
 from mobius.nn._module import Parameter
 from mobius.nn._operators import MICROSOFT, Operator
 
 Tensor = _native.Tensor
 _INT64, _INT32 = DataType.INT64, DataType.INT32
+_MOST_RESULTS = 2**16
 _GRAPH = 5  # AttributeProto.AttributeType
 _DTYPE_OF_KIND = {"i": _INT64, "n": _INT32, "b": DataType.BOOL}
 
@@ -61,7 +62,7 @@ class OpBuilder:
 
     def activation(self, name: str, x: Tensor) -> Tensor:
         """An activation by its Hugging Face name: silu, gelu, gelu_new, relu2, ... NotImplementedError for others, with the known names."""
-        return self._workshop.activation(name, x)
+        return self._workshop.activation(_arguments.text("name", name, "the name of an activation"), x)
 
 
 class _Operation:
@@ -111,7 +112,9 @@ def _apply(workshop: _native.Workshop, operator: Operator, inputs: tuple, named:
     if any(operator.attributes.get(name) == _GRAPH for name in named):
         named = _with_bodies(workshop, operator, tensors, named)
     attributes = {name: (_attribute(operator, name, value), operator.attributes.get(name, 0)) for name, value in named.items() if value is not None}
-    count = _count(operator, operands, named) if outputs is None else outputs
+    count = _arguments.integer("_outputs", _count(operator, operands, named) if outputs is None else outputs, 0, "a number of results")
+    if count > _MOST_RESULTS:
+        raise InvalidArgumentError(f"{operator.name} would have {count} results, expected at most {_MOST_RESULTS}")
     result_ports = [operator.outputs[min(i, len(operator.outputs) - 1)] for i in range(count)] if operator.outputs else []
     known = [_result_dtype(operator, port, dtypes, attributes) for port in result_ports]
     results = workshop.apply(operator.domain, operator.name, tensors, attributes, count, known)
@@ -178,7 +181,10 @@ def _constant(workshop: _native.Workshop, value: Any, dtype: DataType | None, is
         if dtype is None:
             dtype = workshop.dtype if array.dtype.kind == "f" else None
         if dtype is not None:
-            array = array.astype(numpy_dtype(dtype))
+            try:
+                array = array.astype(numpy_dtype(dtype))
+            except OverflowError:
+                raise InvalidArgumentError(f"{_arguments.found(value)} is too large for {dtype}") from None
     return workshop.constant(from_numpy(array.copy(), dtype if dtype is not None and not hasattr(value, "__array__") else None))
 
 
