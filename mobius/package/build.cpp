@@ -10,8 +10,8 @@
 #include "mobius/ep/context.hpp"
 #include "mobius/ep/registry.hpp"
 #include "mobius/models/family.hpp"
+#include "mobius/package/build_source.hpp"
 #include "mobius/package/metadata.hpp"
-#include "mobius/package/source.hpp"
 #include "mobius/passes/pipeline.hpp"
 #include "mobius/weights/bind.hpp"
 
@@ -103,8 +103,12 @@ std::vector<Component> components_of(const Family& family, const ConfigReader& r
 }  // namespace
 
 ModelPackage build(const std::string& model, const BuildOptions& options) {
+  get_ep(options.execution_provider);  // what is wrong with the call, before what is wrong with the model
+  return package::build_source(package::read_source(model, options.revision), options);
+}
+
+ModelPackage package::build_source(Source source, const BuildOptions& options) {
   const EpCapabilities ep = get_ep(options.execution_provider);
-  Source source = package::read_source(model, options.revision);
   refuse_quantised(source.config, source.config_place);
 
   Json config = source.config;

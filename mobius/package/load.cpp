@@ -7,7 +7,7 @@
 #include "mobius/base/error.hpp"
 #include "mobius/formats/onnx_reader.hpp"
 #include "mobius/ir/unbound.hpp"
-#include "mobius/package/build.hpp"
+#include "mobius/package/build_source.hpp"
 #include "mobius/package/package.hpp"
 #include "mobius/package/runtime_files.hpp"
 #include "mobius/package/target.hpp"
@@ -31,13 +31,13 @@ std::optional<ModelPackage> built_again(const fs::path& folder, const ir::Metada
   const std::string opset = fact(facts, "opset");
   std::int64_t number = 0;
   if (std::from_chars(opset.data(), opset.data() + opset.size(), number).ec != std::errc()) return std::nullopt;
-  return build(fs::absolute(folder).string(), {.execution_provider = fact(facts, "ep"),
-                                               .dtype = ir::data_type_from_user(fact(facts, "dtype")),
-                                               .task = fact(facts, "task"),
-                                               .load_weights = false,
-                                               .opset = number,
-                                               .padding = padding,
-                                               .as_type = fact(facts, "model_type")});
+  return package::build_source(package::source_of_package(folder), {.execution_provider = fact(facts, "ep"),
+                                                                    .dtype = ir::data_type_from_user(fact(facts, "dtype")),
+                                                                    .task = fact(facts, "task"),
+                                                                    .load_weights = false,
+                                                                    .opset = number,
+                                                                    .padding = padding,
+                                                                    .as_type = fact(facts, "model_type")});
 } catch (const Error& e) {
   if (e.kind() == ErrorKind::cancelled) throw;
   return std::nullopt;

@@ -166,6 +166,15 @@ Source read_source(const std::string& model, const std::string& revision) {
   return source;
 }
 
+Source source_of_package(const fs::path& folder) {
+  Source source;
+  source.path = source.weights = folder;
+  source.name = folder.filename().string();
+  source.config_place = (folder / "config.json").string();
+  source.config = read_config(folder / "config.json");
+  return source;
+}
+
 std::string Source::identity() const {
   if (!revision.empty()) return revision;
   hub::Sha256 hash;

@@ -31,5 +31,7 @@ struct Source {
 // Errors: those of hub::resolve, of reading config.json or GGUF metadata; not_found, unsupported: the folder holds no model, or
 // something else (an adapter, a pipeline, another format), which is named.
 Source read_source(const std::string& model, const std::string& revision);
+// The config.json of a package, as a source without weights. Errors: not_found (the package has none), corrupt_file.
+Source source_of_package(const fs::path& folder);
 
 }  // namespace mobius::package
