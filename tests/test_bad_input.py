@@ -92,6 +92,7 @@ def test_a_config_that_is_no_file(refused, model, kind):
     ({"hidden_size": 1e12}, ["hidden_size is 1000000000000.0, expected at most 2147483647"]),
     ({"num_attention_heads": None}, ["num_attention_heads is null, expected a positive integer"]),
     ({"rms_norm_eps": None}, ["rms_norm_eps is null, expected a number"]),
+    ({"architectures": 5}, ["architectures is 5, expected a list of strings"]),
     ({"layer_types": 7}, ["layer_types is 7, expected a list of strings"]),
     ({"layer_types": [7]}, ["layer_types[0] is 7, expected a string"]),
     ({"layer_types": ["full_attention"] * 9}, ["layer_types is a list of 9, expected 1 entries (num_hidden_layers)"]),
@@ -360,11 +361,6 @@ def test_an_output_with_a_long_name(mobius, model, tmp_path, length):
 
 def test_an_output_with_too_long_a_name(mobius, model, tmp_path):
     fails(mobius("build", model, tmp_path / ("x" * 256), timeout=30), "File name too long")
-
-
-def test_a_package_is_no_model(refused, mobius, model, tmp_path):
-    assert mobius("build", model, tmp_path / "built", "--quiet").returncode == 0
-    assert "is a package already" in refused(tmp_path / "built")
 
 
 def test_output_that_cant_be_made(mobius, model):

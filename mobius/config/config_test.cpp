@@ -21,7 +21,6 @@ TEST(ConfigReader, ANullHasAMeaningOnlyWhereAReaderSaysSo) {
   EXPECT_EQ(r.optional_size("a"), std::nullopt);
   EXPECT_EQ(r.nullable_size("a", 4096), std::nullopt);
   EXPECT_EQ(r.nullable_size("missing", 4096), 4096);
-  EXPECT_EQ(r.nullable_positive("a", 2), std::nullopt);
   EXPECT_EQ(r.texts("a"), std::nullopt);
   EXPECT_EQ(error_of([&] { r.size("a", 3); }), "config.json: a is null, expected a positive integer");
   EXPECT_EQ(error_of([&] { r.count("a", 3); }), "config.json: a is null, expected 0 or a positive integer");
@@ -39,6 +38,7 @@ TEST(ConfigReader, AWholeNumberIsAnIntegerHoweverItIsWritten) {
   EXPECT_EQ(error_of([&] { r.size("none", 1); }), "config.json: none is 0, expected a positive integer");
   EXPECT_EQ(error_of([&] { r.count("less", 1); }), "config.json: less is -8, expected 0 or a positive integer");
   EXPECT_EQ(error_of([&] { r.size("much", 1); }), "config.json: much is 1000000000000.0, expected at most 2147483647");
+  EXPECT_EQ(error_of([&] { reader(R"({"eps": 1e39})").positive("eps", 1); }), "config.json: eps is 1e+39, expected a number that float32 holds");
   for (const auto* key : {"nan", "yes", "text"}) {
     EXPECT_THAT(error_of([&] { r.size(key, 1); }), HasSubstr("expected a positive integer")) << key;
     EXPECT_THAT(error_of([&] { r.integer(key, 1); }), HasSubstr("expected an integer")) << key;
@@ -106,6 +106,13 @@ TEST(Rope, ReadsBothSpellings) {
   EXPECT_EQ(now.type, RopeType::linear);
   EXPECT_EQ(rope("{}", {.theta = 12}).theta, 12);
   EXPECT_EQ(rope(R"({"rope_scaling": null, "rope_theta": 77})").theta, 77);
+}
+
+TEST(Rope, SaysWhereAKeyIsWrong) {
+  EXPECT_EQ(error_of([] { rope(R"({"rope_scaling": {"type": "linear", "factor": -2}})"); }),
+            "config.json: rope_scaling: factor is -2, expected a number above 0");
+  EXPECT_EQ(error_of([] { rope(R"({"rope_scaling": {}, "rope_parameters": {"rope_type": 5}})"); }),
+            "config.json: rope_parameters: rope_type is 5, expected a string");
 }
 
 TEST(Rope, RefusesAnUnknownTypeByName) {

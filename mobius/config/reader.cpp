@@ -80,6 +80,7 @@ double ConfigReader::number(std::string_view key, double otherwise) const {
   const auto* v = given(key, "a number");
   if (!v) return otherwise;
   if (!v->is_number() || !std::isfinite(v->as_double())) refuse(key, v->dump(), "a number");
+  if (!std::isfinite(static_cast<float>(v->as_double()))) refuse(key, v->dump(), "a number that float32 holds");
   return v->as_double();
 }
 

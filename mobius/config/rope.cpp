@@ -39,10 +39,21 @@ Json without_nulls(const Json& keys) {
   return stated;
 }
 
+// What the config calls its rope keys: transformers lets a rope_scaling that is not empty win over rope_parameters.
+std::string_view rope_key(const ConfigReader& config) {
+  for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
+    const auto* v = config.find(key);
+    if (!v) continue;
+    if (!v->is_object()) config.refuse(key, v->kind(), "an object");
+    if (!v->as_object().empty()) return key;
+  }
+  return "rope_parameters";
+}
+
 // The parameters that hold for a layer type: the nested object of that name, or the flat object itself.
 ConfigReader parameters_for(const ConfigReader& config, std::string_view layer_type) {
   auto all = rope_parameters(config);
-  const std::string where = config.where() + ": rope_parameters";
+  const std::string where = fmt::format("{}: {}", config.where(), rope_key(config));
   if (const auto* nested = layer_type.empty() ? nullptr : all.find(layer_type); nested && nested->is_object())
     return ConfigReader(without_nulls(*nested), where + "." + std::string(layer_type));
   for (const auto& [key, value] : all.as_object())
@@ -120,14 +131,8 @@ void check_finite(const RopeConfig& rope, const ConfigReader& r) {
 }  // namespace
 
 Json rope_parameters(const ConfigReader& config) {
-  // transformers lets a non-empty rope_scaling win over rope_parameters.
-  for (const auto* key : {"rope_scaling", "rope_parameters"}) {
-    const auto* v = config.find(key);
-    if (!v) continue;
-    if (!v->is_object()) config.refuse(key, v->kind(), "an object");
-    if (!v->as_object().empty()) return without_nulls(*v);
-  }
-  return Json(Json::Object{});
+  const auto* keys = config.find(rope_key(config));
+  return keys ? without_nulls(*keys) : Json(Json::Object{});
 }
 
 RopeConfig read_rope(const ConfigReader& config, const RopeShape& shape, const RopeDefaults& defaults, std::string_view layer_type) {

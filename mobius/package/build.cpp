@@ -58,6 +58,9 @@ const Family& family_of(const ConfigReader& reader) {
   }
 }
 
+// What the definition has as a list of names; what they are is not asked: the model type says what is built.
+void check_architectures(const ConfigReader& reader) { static_cast<void>(reader.texts("architectures")); }
+
 void check_task(const Family& family, const std::string& task, const std::string& type) {
   if (task.empty() || task == family.task) return;
   fail(ErrorKind::invalid_argument, "task '{}' can't be built from model type '{}', which is for '{}'", task, type, family.task);
@@ -115,6 +118,7 @@ ModelPackage package::build_source(Source source, const BuildOptions& options) {
   if (!options.as_type.empty()) config.set("model_type", options.as_type);
   const ConfigReader reader(std::move(config), source.config_place);
   const Family& family = family_of(reader);
+  check_architectures(reader);
   check_task(family, options.task, reader.model_type());
   // Quantised GGUF weights have no dtype to keep.
   const auto dtype = choose_dtype(ep, options.dtype, source.is_gguf ? ir::DataType::float32 : reader.dtype());

@@ -128,8 +128,6 @@ void read_folder(Source& source) {
   }
   source.config_place = (source.path / "config.json").string();
   source.config = read_config(source.path / "config.json");
-  if (has(entries, "model.onnx") && !packaged_models(source.path).empty())
-    fail(ErrorKind::invalid_argument, "{} is a package already; expected the model it was built from", source.path.string());
 }
 
 void add_sample(hub::Sha256& hash, const fs::path& path) {
