@@ -85,6 +85,24 @@ def test_a_division_by_zero_is_for_the_runtime_to_say(mobius, tmp_path):
         assert branches["then_branch"] == ["Mod", "Div", "Add", "Add"]
 
 
+# ── nothing to compute ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+ROWS_COME_BACK = """g (float[B,S,2,2] x) => (y) <int64[2] flat = {-1, 4}, int64[1] four = {4}, float[4] b = {1, 2, 3, 4}>
+    { a = Reshape(x, flat) p = Gemm(a, w, b) s = Shape<start = 0, end = 2>(x) t = Concat<axis = 0>(s, four) y = Reshape<allowzero = 1>(p, t) }"""
+TIED = "g (float[B,S,2,4] x, int64[N] ids) => (y, e) { t = Transpose<perm = [1, 0]>(w) y = MatMul(x, t) e = Gather(w, ids) }"
+
+
+@pytest.mark.parametrize("ep", ["cpu", "default", "onnx-standard", "qnn", "webgpu"])
+@pytest.mark.parametrize("graph, rest", [(ROWS_COME_BACK, (2, 2)), (TIED, (2, 4))])
+def test_products_of_no_rows_are_none(mobius, tmp_path, ep, graph, rest):
+    old, new = optimized(mobius, tmp_path, model_of(graph, w=RNG.normal(size=(4, 4)).astype(np.float32)), ep)
+    # (TiedHead restores rows by their sizes: there 0 means "as before" in all but the first.)
+    for rows in ((0, 3), (2, 0), (2, 3))[:: 2 if graph is TIED else 1]:
+        feeds = {"x": RNG.normal(size=rows + rest).astype(np.float32)} | ({"ids": np.arange(3)} if graph is TIED else {})
+        for found, want in zip(run(new, feeds), run(old, feeds), strict=True):
+            np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-6)
+
+
 # ── masks ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

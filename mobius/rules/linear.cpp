@@ -54,7 +54,7 @@ RuleGroup linear() {
     auto* in = m[x];
     if (const auto rank = *m[y]->rank(); *in->rank() > rank) {
       std::vector<std::int64_t> joined(rank, 0);
-      joined.back() = -1;
+      joined.back() = (*m[rows]->shape())[1].as_static().value_or(-1);  // no number is to be inferred where there are no rows
       in = at.add({"", "Reshape"}, {in, at.integers(joined)})[0];
     }
     auto* weight = m[w];

@@ -37,7 +37,7 @@ TEST(Linear, TakesATransposedWeight) {
 TEST(Linear, JoinsAxesFirst) {
   const auto heads = [](const char* weight, const std::string& nodes) {
     return fmt::format(
-        "g (float[B,S,2,4] x) => (float[B,S,4] y) <{}, float[4] b, int64[2] flat = {{-1, 8}}, int64[1] four = {{4}}, int64[3] joined = {{0, 0, -1}}> {{"
+        "g (float[B,S,2,4] x) => (float[B,S,4] y) <{}, float[4] b, int64[2] flat = {{-1, 8}}, int64[1] four = {{4}}, int64[3] joined = {{0, 0, 8}}> {{"
         " {} }}",
         weight, nodes);
   };
