@@ -85,6 +85,31 @@ def test_a_division_by_zero_is_for_the_runtime_to_say(mobius, tmp_path):
         assert branches["then_branch"] == ["Mod", "Div", "Add", "Add"]
 
 
+# ── functions ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def functions_of_functions(levels: int) -> onnx.ModelProto:
+    """Each calls the one below three times."""
+    bodies = [f'<domain: "l", opset_import: ["": 24, "l": 1]> F{i} (a) => (d) {{ b = l.F{i - 1}(a) c = l.F{i - 1}(b) d = l.F{i - 1}(c) }}' for i in range(1, levels + 1)]
+    return onnx.parser.parse_model(f"""<ir_version: 11, opset_import: ["": 24, "l": 1]> g (float[2] x) => (float[2] y) {{ y = l.F{levels}(x) }}
+        <domain: "l", opset_import: ["": 24]> F0 (a) => (b) {{ b = Neg(a) }}""" + "\n".join(bodies))
+
+
+def test_functions_that_grow_without_end_are_refused_where_they_would_be_expanded(mobius, tmp_path):
+    onnx.save(functions_of_functions(24), tmp_path / "in.onnx")
+    assert mobius("optimize", tmp_path / "in.onnx", tmp_path / "kept.onnx", "--ep", "cpu").returncode == 0
+    assert len(onnx.load(tmp_path / "kept.onnx").functions) == 25
+    refused = mobius("optimize", tmp_path / "in.onnx", tmp_path / "out.onnx", "--ep", "onnx-standard")
+    assert refused.returncode == 1 and "calls of functions would have to be expanded" in refused.stderr and not (tmp_path / "out.onnx").exists()
+
+
+def test_functions_of_functions_are_expanded(mobius, tmp_path):
+    old, new = optimized(mobius, tmp_path, functions_of_functions(3), "onnx-standard")
+    feeds = {"x": RNG.normal(size=2).astype(np.float32)}
+    np.testing.assert_array_equal(run(new, feeds)[0], run(old, feeds)[0])
+    assert not onnx.load(new).functions
+
+
 # ── nothing to compute ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 ROWS_COME_BACK = """g (float[B,S,2,2] x) => (y) <int64[2] flat = {-1, 4}, int64[1] four = {4}, float[4] b = {1, 2, 3, 4}>

@@ -106,6 +106,9 @@ DataType dtype_of(const ir::Node& node, DataType otherwise) {
   return otherwise;
 }
 
+// Functions that call functions can grow without end. No model of layers comes near this.
+constexpr std::size_t most_expansions = 200'000;
+
 // Why an operator has to go.
 struct Reason {
   std::string text;
@@ -158,8 +161,13 @@ class Inline {
     return Reason{fmt::format("it needs opset {}, the target is {}", needed, target_.opset), false};
   }
 
-  // A function that came with the model goes when something in it has to.
-  std::optional<Reason> reason_of_call(const ir::Function& function) const {
+  // A function that came with the model goes when something in it has to. Asked once for each: a body may call another one many times, and that a third.
+  const std::optional<Reason>& reason_of_call(const ir::Function& function) const {
+    const auto known = reasons_.find(&function);
+    return known != reasons_.end() ? known->second : reasons_.emplace(&function, find_reason(function)).first->second;
+  }
+
+  std::optional<Reason> find_reason(const ir::Function& function) const {
     if (!target_.ep.supports_custom_domains) return Reason{target_.ep.name + " runs the standard's own operators only", false};
     const auto opset = function.opset_imports.find("");
     if (opset != function.opset_imports.end() && opset->second > target_.opset) return Reason{fmt::format("its body is of opset {}", opset->second), false};
@@ -217,6 +225,9 @@ class Inline {
 
   ir::Node* expand(ir::Graph& graph, ir::Node* node, const Body& body) {
     const auto& function = body.made ? *body.made : *body.function;
+    if (done_.report.applied == most_expansions)
+      fail(ErrorKind::unsupported, "{} ({}): more than {} calls of functions would have to be expanded", rewrite::scope_of_call(*node), ir::to_string(node->op),
+           most_expansions);
     for (const auto& [domain, version] : function.opset_imports) model_.opset_imports.try_emplace(domain, version);
     auto* before = node->previous();
     rewrite::Inserter at(graph, node, rewrite::scope_of_call(*node));
@@ -359,6 +370,7 @@ class Inline {
   std::int64_t own_opset_;
   Inlined done_;
   std::map<std::string, Left> left_;  // by form
+  mutable std::map<const ir::Function*, std::optional<Reason>> reasons_;
 };
 
 }  // namespace
