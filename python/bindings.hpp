@@ -57,6 +57,11 @@ struct WithLock {
   }
 };
 
+// Names in files, and so messages, may be anything: what is no UTF-8 in them must not hide the rest (errors.cpp).
+py::str text(std::string_view line);
+// ONNX's strings as values are bytes; mostly they are text.
+py::object text_or_bytes(std::string_view value);
+
 // A weight as the class TensorData, and back (tensors.cpp).
 py::object to_python(const ir::TensorPtr& tensor);
 ir::TensorPtr tensor_from_python(const py::handle& object);

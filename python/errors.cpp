@@ -18,11 +18,6 @@ const char* class_of(ErrorKind kind) {
   return "InternalError";
 }
 
-// Names in files may be anything: what is no UTF-8 must not hide the message.
-py::object text(std::string_view line) {
-  return py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(line.data(), static_cast<py::ssize_t>(line.size()), "replace"));
-}
-
 void raise(const Error& e) {
   if (e.kind() == ErrorKind::cancelled) return PyErr_SetObject(PyExc_KeyboardInterrupt, text(e.what()).ptr());
   const auto error = py::module_::import("mobius._errors").attr(class_of(e.kind()));
@@ -30,6 +25,17 @@ void raise(const Error& e) {
 }
 
 }  // namespace
+
+py::str text(std::string_view line) {
+  return py::reinterpret_steal<py::str>(PyUnicode_DecodeUTF8(line.data(), static_cast<py::ssize_t>(line.size()), "replace"));
+}
+
+py::object text_or_bytes(std::string_view value) {
+  auto* text = PyUnicode_DecodeUTF8(value.data(), static_cast<py::ssize_t>(value.size()), "strict");
+  if (text) return py::reinterpret_steal<py::object>(text);
+  PyErr_Clear();
+  return py::bytes(value.data(), value.size());
+}
 
 void bind_errors(py::module_&) {
   py::register_local_exception_translator([](std::exception_ptr pointer) {

@@ -6,11 +6,11 @@ namespace {
 
 py::list names(const std::vector<ir::Value*>& values) {
   py::list out;
-  for (const auto* v : values) out.append(v ? py::object(py::str(v->name)) : py::object(py::str("")));
+  for (const auto* v : values) out.append(v ? text(v->name) : py::str(""));
   return out;
 }
 
-py::tuple value_to_python(const ir::Value& v) { return py::make_tuple(v.name, v.dtype(), shape_to_python(v.shape())); }
+py::tuple value_to_python(const ir::Value& v) { return py::make_tuple(text(v.name), v.dtype(), shape_to_python(v.shape())); }
 
 py::list values_to_python(const std::vector<ir::Value*>& values) {
   py::list out;
@@ -20,10 +20,10 @@ py::list values_to_python(const std::vector<ir::Value*>& values) {
 
 py::tuple node_to_python(const ir::Node& n) {
   py::dict attributes;
-  for (const auto& [name, value] : n.attributes) attributes[py::str(name)] = attribute_to_python(value);
+  for (const auto& [name, value] : n.attributes) attributes[text(name)] = attribute_to_python(value);
   py::list outputs;
   for (const auto* v : n.outputs()) outputs.append(v ? py::object(value_to_python(*v)) : py::object(py::none()));
-  return py::make_tuple(n.name, std::string(n.op.type), std::string(n.op.domain), names(n.inputs()), outputs, attributes);
+  return py::make_tuple(text(n.name), text(n.op.type), text(n.op.domain), names(n.inputs()), outputs, attributes);
 }
 
 template <class T>
@@ -42,7 +42,7 @@ py::object shape_to_python(const std::optional<ir::Shape>& shape) {
     const auto& d = (*shape)[i];
     if (d.is_static()) out[i] = py::int_(d.value());
     else if (d.is_unknown()) out[i] = py::none();
-    else out[i] = py::str(d.to_string());
+    else out[i] = text(d.to_string());
   }
   return out;
 }
@@ -61,13 +61,18 @@ py::object attribute_to_python(const ir::Attribute& attribute) {
           py::list out;
           for (const auto& g : v) out.append(graph_to_python(*g));
           return out;
-        } else if constexpr (std::is_same_v<T, ir::Type>) return py::str(ir::to_string(v));
+        } else if constexpr (std::is_same_v<T, ir::Type>) return text(ir::to_string(v));
         else if constexpr (std::is_same_v<T, std::vector<ir::Type>>) {
           py::list out;
-          for (const auto& t : v) out.append(py::str(ir::to_string(t)));
+          for (const auto& t : v) out.append(text(ir::to_string(t)));
           return out;
-        } else if constexpr (std::is_same_v<T, ir::AttributeReference>) return py::str("@" + v.name);
-        else return py::cast(v);
+        } else if constexpr (std::is_same_v<T, ir::AttributeReference>) return text("@" + v.name);
+        else if constexpr (std::is_same_v<T, std::string>) return text_or_bytes(v);
+        else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+          py::list out;
+          for (const auto& s : v) out.append(text_or_bytes(s));
+          return out;
+        } else return py::cast(v);
       },
       attribute);
 }
@@ -114,9 +119,9 @@ py::dict graph_to_python(const ir::Graph& graph) {
   py::list nodes;
   for (const auto* n : graph.nodes()) nodes.append(node_to_python(*n));
   py::dict initializers;
-  for (const auto* v : graph.initializers()) initializers[py::str(v->name)] = to_python(v->data());
+  for (const auto* v : graph.initializers()) initializers[text(v->name)] = to_python(v->data());
   py::dict out;
-  out["name"] = graph.name;
+  out["name"] = text(graph.name);
   out["inputs"] = values_to_python(graph.inputs());
   out["outputs"] = values_to_python(graph.outputs());
   out["nodes"] = nodes;

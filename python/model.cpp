@@ -80,7 +80,7 @@ py::dict op_counts(const ir::Model& model) {
   std::map<std::string, std::size_t> counts;
   for (const auto* n : model.graph->nodes()) ++counts[ir::to_string(n->op)];
   py::dict out;
-  for (const auto& [name, count] : counts) out[py::str(name)] = count;
+  for (const auto& [name, count] : counts) out[text(name)] = count;
   return out;
 }
 
@@ -106,11 +106,15 @@ void write(Model& m, const std::string& path, std::optional<bool> external, bool
 }
 
 // The weights that have to be found in a checkpoint, by the names that they may have there.
-std::vector<std::tuple<std::vector<std::string>, ir::Dims, ir::DataType>> parameters(Model& m) {
+py::list parameters(Model& m) {
   const InUse mine(m);
-  std::vector<std::tuple<std::vector<std::string>, ir::Dims, ir::DataType>> out;
-  for (const auto* p : weights::placeholders(m.model))
-    if (!p->is_bound()) out.emplace_back(p->names(), p->dims(), p->dtype());
+  py::list out;
+  for (const auto* p : weights::placeholders(m.model)) {
+    if (p->is_bound()) continue;
+    py::list names;
+    for (const auto& name : p->names()) names.append(text(name));
+    out.append(py::make_tuple(names, p->dims(), p->dtype()));
+  }
   return out;
 }
 
@@ -189,16 +193,20 @@ void bind_model(py::module_& m) {
       .def("text",
            [](Model& model, std::uint64_t max_elements) {
              const InUse mine(model);
-             return ir::to_text(model.model, {.max_elements = max_elements});
+             return text(ir::to_text(model.model, {.max_elements = max_elements}));
            })
-      .def("verify", guarded([](ir::Model& model) { return ir::verify(model); }))
+      .def("verify", guarded([](ir::Model& model) {
+             py::list out;
+             for (const auto& finding : ir::verify(model)) out.append(text(finding));
+             return out;
+           }))
       .def("graph", guarded([](ir::Model& model) { return graph_to_python(*model.graph); }))
       .def("op_counts", guarded([](ir::Model& model) { return op_counts(model); }))
       .def("functions",
            [](Model& model) {
              const InUse mine(model);
-             std::vector<std::pair<std::string, std::string>> out;
-             for (const auto& f : model.model.functions) out.emplace_back(f.domain, f.name);
+             py::list out;
+             for (const auto& f : model.model.functions) out.append(py::make_tuple(text(f.domain), text(f.name)));
              return out;
            })
       .def("parameters", parameters)
@@ -216,17 +224,23 @@ void bind_model(py::module_& m) {
                                      .skip = std::move(skip)});
            })
       .def_readwrite("role", &Model::role)
-      .def_property("metadata", guarded([](ir::Model& model) { return std::map<std::string, std::string>(model.metadata.begin(), model.metadata.end()); }),
+      .def_property("metadata", guarded([](ir::Model& model) {
+                      py::dict out;
+                      for (const auto& [key, value] : model.metadata) out[text(key)] = text(value);
+                      return out;
+                    }),
                     [](Model& model, const std::map<std::string, std::string>& entries) {
                       const InUse mine(model);
                       model.model.metadata = ir::Metadata(entries.begin(), entries.end());
                     })
       .def_property_readonly("opset_imports", guarded([](ir::Model& model) {
-                               return std::map<std::string, std::int64_t>(model.opset_imports.begin(), model.opset_imports.end());
+                               py::dict out;
+                               for (const auto& [domain, version] : model.opset_imports) out[text(domain)] = version;
+                               return out;
                              }))
       .def_property_readonly("ir_version", guarded([](ir::Model& model) { return model.ir_version; }))
-      .def_property_readonly("producer_name", guarded([](ir::Model& model) { return model.producer_name; }))
-      .def_property_readonly("doc_string", guarded([](ir::Model& model) { return model.doc; }));
+      .def_property_readonly("producer_name", guarded([](ir::Model& model) { return text(model.producer_name); }))
+      .def_property_readonly("doc_string", guarded([](ir::Model& model) { return text(model.doc); }));
 }
 
 }  // namespace mobius::python

@@ -82,7 +82,12 @@ void bind_tensors(py::module_& m) {
       .def_property_readonly("byte_size", [](const Tensor& t) { return t.data->byte_size(); })
       .def_property_readonly("is_bound", [](const Tensor& t) { return ir::unbound_leaf(*t.data) == nullptr; })
       .def("bytes", [](const Tensor& t) { return bytes_of(t.data); })
-      .def("strings", [](const Tensor& t) { return ir::string_values(*t.data) ? *ir::string_values(*t.data) : std::vector<std::string>(); });
+      .def("strings", [](const Tensor& t) {
+        py::list out;
+        if (const auto* values = ir::string_values(*t.data))
+          for (const auto& s : *values) out.append(text_or_bytes(s));
+        return out;
+      });
 }
 
 }  // namespace mobius::python

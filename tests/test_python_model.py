@@ -61,11 +61,12 @@ def test_unknown_values_are_told(model, tmp_path):
         mobius.Model.load(tmp_path / "absent.onnx")
 
 
-def test_names_that_are_no_utf8_do_not_hide_the_message():
-    broken = mobius.Model.from_text("g (float[2] x) => (float[2] y) { y = Relu(x) }").to_bytes().replace(b"Relu", b"R\xff\xfeu").replace(b"x", b"\xfd")
-    with pytest.raises((ValueError, NotImplementedError)):
-        mobius.optimize_model(mobius.Model.from_bytes(broken), "onnx-standard")
-        mobius.Model.from_bytes(broken).graph
+def test_names_that_are_no_utf8_do_not_hide_the_rest():
+    whole = mobius.Model.from_text("g (float[2] abc) => (float[2] y) { y = Relu(abc) }").to_bytes()
+    strange = mobius.Model.from_bytes(whole.replace(b"Relu", b"R\xff\xfeu").replace(b"abc", b"\xfd\xfd\xfd"))
+    assert strange.graph.nodes[0].op_type == "R\ufffd\ufffdu" and strange.inputs[0].name == "\ufffd" * 3
+    with pytest.raises(ValueError, match='reads "\ufffd\ufffd\ufffd", which nothing defines'):
+        mobius.Model.from_bytes(b"\xfd\xfd\xfd".join(whole.split(b"abc", 1)))
 
 
 def test_weights_are_views(model, tmp_path):
@@ -245,3 +246,22 @@ def test_what_an_onnx_ir_model_can_not_give_is_told(tmp_path):
         weight.const_value = ir.ExternalTensor("w.bin", offset, length, ir.DataType.FLOAT, shape=ir.Shape([64, 64]), name="w", base_dir=str(tmp_path))
         with pytest.raises(ValueError, match=f"external data of w is {length} bytes at {offset}, expected {size} bytes at 0 or more"):
             mobius.optimize_model(model)
+
+
+def test_strings_that_are_no_text(tmp_path):
+    """ONNX's strings are bytes: values stay what they are, names are shown as far as they can be."""
+    blob, h = b"\xff\x00\x01", onnx.helper
+    context = h.make_node("EPContext", ["x"], ["zzz"], domain="com.microsoft", ep_cache_context=blob, notes=[b"\xfe", "é"])
+    join = h.make_node("StringConcat", ["zzz", "s"], ["y"])
+    strings = onnx.TensorProto(name="s", data_type=onnx.TensorProto.STRING, dims=[2], string_data=[blob, "é".encode()])
+    graph = h.make_graph([context, join], "g", [h.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2])],
+                         [h.make_tensor_value_info("y", onnx.TensorProto.STRING, [2])], [strings])
+    proto = h.make_model(graph, opset_imports=[h.make_opsetid("", 20), h.make_opsetid("com.microsoft", 1)], ir_version=10)
+    model = mobius.Model.from_bytes(proto.SerializeToString().replace(b"zzz", b"\xff\xfe\xfd"))
+    node = model.graph.nodes[0]
+    assert node.attributes["ep_cache_context"] == blob and node.attributes["notes"] == [b"\xfe", "é"]
+    assert node.outputs[0].name == "\ufffd\ufffd\ufffd" == model.graph.nodes[1].inputs[0]
+    assert list(model.initializers["s"]) == [blob, "é"] and "g" in model.to_text() and repr(model) and model.op_counts()["StringConcat"] == 1
+    from mobius._arrays import from_numpy, to_numpy
+
+    assert list(to_numpy(from_numpy(np.array([blob, "é"], dtype=object)))) == [blob, "é"]

@@ -72,7 +72,7 @@ def from_numpy(value: Any, dtype: DataType | None = None) -> _native.TensorData:
         items = array.reshape(-1).tolist()
         if kinds := {type(item).__name__ for item in items if not isinstance(item, (str, bytes))}:
             raise TypeError(f"its elements are Python objects ({', '.join(sorted(kinds))})")
-        texts = [text("an element", item if isinstance(item, str) else item.decode()) for item in items]
+        texts = [item if isinstance(item, bytes) else text("an element", item) for item in items]
         return _native.TensorData.of_strings(shape, texts)
     dtype = as_dtype(array.dtype) if dtype is None else dtype
     if bits := _PACKED.get(dtype):
