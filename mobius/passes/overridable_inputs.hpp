@@ -2,7 +2,7 @@
 //
 //   OverridableInputs inputs(model);     // passes and rules now see values that nothing is known of
 //   ...
-//   inputs.restore();
+//   inputs.restore();                    // else the destructor does it, where something failed
 //
 // A node that no pass and no rule knows stands between each of them and its readers meanwhile.
 #pragma once
@@ -13,7 +13,10 @@ namespace mobius::passes {
 class OverridableInputs {
  public:
   explicit OverridableInputs(ir::Model& model);
-  void restore();
+  ~OverridableInputs() { restore(); }
+  OverridableInputs(const OverridableInputs&) = delete;
+  OverridableInputs& operator=(const OverridableInputs&) = delete;
+  void restore();  // a second time nothing is left to do
 
  private:
   ir::Graph& graph_;

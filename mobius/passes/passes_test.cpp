@@ -196,6 +196,14 @@ TEST(Pipeline, LeavesNoCustomOperatorForStrictOnnx) {
   EXPECT_FALSE(m.opset_imports.contains("com.microsoft"));
 }
 
+TEST(Pipeline, LeavesNothingOfItsOwnWhereItFails) {
+  auto m = ir::model_from_text(
+      "<ir_version: 13, opset_import: [\"\" : 26]> g (float[B,8] x, float[8] w) => (float[B,8] y) <float[8] w = {1, 1, 1, 1, 1, 1, 1, 1}, int64 one = {1}> "
+      "{ a = Mul(x, w) y = CumProd(a, one) }");
+  EXPECT_THROW(optimize_model(m, {.ep = "cpu"}), Error);
+  EXPECT_EQ(ops_of(m), "Mul CumProd");
+}
+
 TEST(Pipeline, RefusesAnUnknownEp) {
   auto m = ir::model_from_text(layer);
   EXPECT_THROW(optimize_model(m, {.ep = "rocm"}), Error);
