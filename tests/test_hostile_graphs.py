@@ -85,6 +85,27 @@ def test_a_division_by_zero_is_for_the_runtime_to_say(mobius, tmp_path):
         assert branches["then_branch"] == ["Mod", "Div", "Add", "Add"]
 
 
+# ── patterns ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("ep", ["onnx-standard", "qnn", "dml"])
+@pytest.mark.parametrize("shape, bias, parts", [
+    ([3, 4], 4, [1, 3]), ([3, 4], 4, [1, 1, 1, 1]), ([3, 4], 4, [1, 1, 2]), ([3, 1], 4, [1, 1, 2]), ([3, 4], 1, [1, 1, 2]), ([3, 4, 5], 5, [1, 1, 2]),
+    ([3, 4, 4], 4, [1, 1, 2]),
+])
+def test_a_cut_that_is_none_of_queries_keys_and_values_stays(mobius, tmp_path, ep, shape, bias, parts):
+    """A Split goes up through bias and product where those were packed: not for other parts, axes and broadcasts."""
+    names = ", ".join(f"p{i}" for i in range(len(parts)))
+    model = model_of(f"""g (float[B,{",".join(map(str, shape))}] x) => ({names}, {names.replace("p", "q")})
+        {{ a = Neg(x) s = Add(a, b) {names} = Split<axis = 2>(s, parts) t = MatMul(a, w) {names.replace("p", "q")} = Split<axis = 2>(t, of_product) }}""",
+                     b=RNG.normal(size=bias).astype(np.float32), w=RNG.normal(size=(shape[-1], shape[-1] if len(shape) > 2 else 4)).astype(np.float32),
+                     parts=np.array(parts), of_product=np.array(parts))
+    old, new = optimized(mobius, tmp_path, model, ep)
+    feeds = {"x": RNG.normal(size=[2] + shape).astype(np.float32)}
+    for found, want in zip(run(new, feeds), run(old, feeds), strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-6)
+
+
 # ── functions ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

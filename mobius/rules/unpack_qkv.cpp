@@ -3,6 +3,7 @@
 //
 // For kernels that don't take packed operands. The Split goes up through bias and product until it meets the weights, where it becomes a
 // part of their recipes.
+#include "mobius/rules/conditions.hpp"
 #include "mobius/rules/gqa.hpp"
 #include "mobius/rules/rules.hpp"
 
@@ -41,24 +42,34 @@ Rule split_operand(bool rotating) {
           }};
 }
 
+// Queries, keys and values beside each other: three parts of the last of three axes.
+std::vector<Condition> is_cut_like_packed(const Pat& part, const Pat& whole) {
+  return {require("it is not cut into three parts", [=](const Match& m) { return m.node(part)->outputs().size() == 3; }), has_rank(whole, 3)};
+}
+
 Rule through_bias() {
   const auto [product, bias, sizes] = vars("product", "bias", "sizes");
   const auto parts = split<3>(product + bias, sizes, 2);
+  auto where = is_cut_like_packed(parts[0], product);
+  where.insert(where.end(), {is_constant(bias), is_channel_vector(bias, product)});
   const auto products = split<3>(product, sizes, 2), biases = split<3>(bias, sizes, 0);
   return {.name = "SplitBias",
           .from = {parts.begin(), parts.end()},
           .to = {products[0] + biases[0], products[1] + biases[1], products[2] + biases[2]},
-          .where = {is_constant(bias), has_rank(bias, 1)},
+          .where = std::move(where),
           .when = needs_unpacking};
 }
 
 Rule through_product(Product kind) {
   const auto [x, weight, sizes] = vars("x", "weight", "sizes");
-  const auto parts = split<3>(product(x, weight, kind), sizes, 2), weights = split<3>(weight, sizes, output_axis(kind));
+  const auto y = product(x, weight, kind);
+  const auto parts = split<3>(y, sizes, 2), weights = split<3>(weight, sizes, output_axis(kind));
+  auto where = is_cut_like_packed(parts[0], y);
+  where.insert(where.end(), {is_constant(weight), has_rank(weight, 2)});
   return {.name = "SplitProduct",
           .from = {parts.begin(), parts.end()},
           .to = {product(x, weights[0], kind), product(x, weights[1], kind), product(x, weights[2], kind)},
-          .where = {is_constant(weight), has_rank(weight, 2)},
+          .where = std::move(where),
           .when = needs_unpacking};
 }
 
