@@ -6,6 +6,8 @@
 namespace mobius {
 
 void check_experts(const MoeConfig& c, const ConfigReader& r) {
+  constexpr std::int64_t most = 65536;  // far above any published model: each has weights of its own name
+  if (c.num_experts > most) fail(ErrorKind::invalid_argument, "{}: there are {} experts, expected at most {}", r.where(), c.num_experts, most);
   if (c.experts_per_token > c.num_experts)
     fail(ErrorKind::invalid_argument, "{}: {} experts per token, but there are {}", r.where(), c.experts_per_token, c.num_experts);
 }

@@ -11,6 +11,8 @@
 namespace mobius {
 namespace {
 
+constexpr std::int64_t max_rotary_dim = 65536;  // far above any published model: there is a frequency for each pair
+
 struct Kind {
   std::string_view name;
   RopeType type;
@@ -148,6 +150,8 @@ RopeConfig read_rope(const ConfigReader& config, const RopeShape& shape, const R
   if (rope.rotary_dim < 2 || rope.rotary_dim > shape.head_dim)
     fail(ErrorKind::invalid_argument, "{}: head size {} with partial_rotary_factor {} rotates {} elements; expected pairs within the head", config.where(),
          shape.head_dim, partial, stated);
+  if (rope.rotary_dim > max_rotary_dim)
+    fail(ErrorKind::invalid_argument, "{}: head size {} is too large, expected at most {}", config.where(), shape.head_dim, max_rotary_dim);
   if (rope.theta <= 1) config.refuse("rope_theta", fmt::format("{}", rope.theta), "a number above 1");
   if (stated % 2 != 0) spread_over_odd_part(rope, stated, r);
 

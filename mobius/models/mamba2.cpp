@@ -23,6 +23,7 @@ Config config(const ConfigReader& r) {
   c.vocab_size = r.size("vocab_size", 32768);
   c.hidden_size = r.size("hidden_size", 4096);
   c.num_hidden_layers = r.size("num_hidden_layers", 64);
+  if (c.num_hidden_layers > 4096) r.refuse("num_hidden_layers", std::to_string(c.num_hidden_layers), "at most 4096");
   c.layer_norm_epsilon = r.positive("layer_norm_epsilon", 1e-5);
   c.tie_word_embeddings = r.boolean("tie_word_embeddings", false);
   auto& m = c.mixer;
