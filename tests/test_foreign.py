@@ -11,7 +11,7 @@ from conftest import ROOT, TESTDATA, execution_providers
 from safetensors.numpy import load_file
 
 FOLDER = TESTDATA / "foreign"
-CHECKPOINTS = ("llama", "llama_f16", "gpt2", "gpt_neox", "bert")
+CHECKPOINTS = ("llama", "llama_f16", "gpt2", "gpt_neox", "bert", "mixtral", "granitemoe")
 FIXTURES = sorted(f.stem for f in FOLDER.glob("*.onnx") if f.name.split(".")[0] in CHECKPOINTS)
 # ONNX Runtime's CPU provider has kernels for all that is written for them, or runs function bodies.
 EVERY_EP = [ep["name"] for ep in execution_providers("f32")]
@@ -72,11 +72,11 @@ def each(fixtures, eps):
     return pytest.mark.parametrize("name,ep", [pytest.param(n, e, marks=pytest.mark.xdist_group(n)) for n in fixtures for e in eps])
 
 
-DECODERS = [f for f in FIXTURES if checkpoint(f) in ("llama", "gpt2", "gpt_neox")]
+DECODERS = [f for f in FIXTURES if checkpoint(f) in ("llama", "gpt2", "gpt_neox", "mixtral", "granitemoe")]
 
 
 def test_there_are_fixtures():
-    assert len(FIXTURES) == 30
+    assert len(FIXTURES) == 33
 
 
 @each(FIXTURES, EVERY_EP)
@@ -107,7 +107,8 @@ def test_opset_21_has_the_same_fused_operators(name, ep, optimised):
 @each(FIXTURES, PORTABLE)
 def test_portable_graphs_take_padding_on_any_side(name, ep, optimised):
     ops = count(optimised(name, ep))
-    assert (ops["Attention"], ops["Softmax"], ops["GroupQueryAttention"]) == (2, 0, 0)
+    routers = 2 if "batched" in name else 0
+    assert (ops["Attention"], ops["Softmax"], ops["GroupQueryAttention"]) == (2, routers, 0)
 
 
 @each([f for f in DECODERS if checkpoint(f) == "llama"], ["cpu"])
@@ -123,6 +124,12 @@ def test_llama_becomes_grouped_attention_and_fused_norms(name, ep, optimised):
 def test_other_decoders_become_grouped_attention(name, ep, optimised):
     ops = count(optimised(name, ep))
     assert (ops["GroupQueryAttention"], ops["Attention"], ops["Softmax"]) == (2, 0, 0)
+
+
+@each([f for f in FIXTURES if "batched" in f], ["cpu", "cuda"])
+def test_gathered_experts_become_one_operator(name, ep, optimised):
+    ops = count(optimised(name, ep))
+    assert (ops["MoE"], ops["TopK"], ops["Softmax"]) == (2, 0, 0)
 
 
 @each([f for f in FIXTURES if checkpoint(f) == "bert"], ["cpu"])

@@ -19,7 +19,7 @@ TOLERANCE = {"float": 1e-5, "float16": 2e-2, "bfloat16": 5e-2}
 NO_KERNEL = {
     "float": set(),
     "float16": set(),
-    "bfloat16": {"Add", "Attention", "BiasGelu", "Cos", "Div", "FastGelu", "FusedMatMul", "Gelu", "Gemm", "GroupQueryAttention", "MatMul", "Mul", "Neg",
+    "bfloat16": {"Add", "Attention", "BiasGelu", "Cos", "Div", "FastGelu", "FusedMatMul", "Gelu", "Gemm", "GroupQueryAttention", "MatMul", "MoE", "Mul", "Neg",
                  "RMSNormalization", "ReduceMean", "RotaryEmbedding"},
 }
 # Operators that only other providers have kernels for: their function bodies run instead.

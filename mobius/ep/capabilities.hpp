@@ -69,7 +69,7 @@ struct EpCapabilities {
   DataTypeSet skip_layer_norm_dtypes = any_float;   // Skip(Simplified)LayerNormalization
   DataTypeSet fused_matmul_dtypes = any_float;      // FusedMatMul
   DataTypeSet gelu_dtypes = any_float;              // BiasGelu, FastGelu
-  DataTypeSet fused_moe_dtypes = {};                // MoE: where the experts of a model that is built become one
+  DataTypeSet fused_moe_dtypes = {};                // MoE: where experts become one; of those that others wrote too
   std::int64_t fused_moe_size_multiple = 1;         // MoE: of the hidden size and the experts' width
   DataTypeSet packed_multi_head_attention_dtypes = {ir::DataType::float32, ir::DataType::float16};
 

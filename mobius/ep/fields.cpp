@@ -41,7 +41,7 @@ constexpr EpField fields[] = {
     {"skip_layer_norm_dtypes", &E::skip_layer_norm_dtypes, "of Skip(Simplified)LayerNormalization"},
     {"fused_matmul_dtypes", &E::fused_matmul_dtypes, "of FusedMatMul"},
     {"gelu_dtypes", &E::gelu_dtypes, "of BiasGelu, FastGelu"},
-    {"fused_moe_dtypes", &E::fused_moe_dtypes, "where the experts of a model that is built become MoE operators"},
+    {"fused_moe_dtypes", &E::fused_moe_dtypes, "where experts become MoE operators"},
     {"fused_moe_size_multiple", &E::fused_moe_size_multiple, "MoE: of the hidden size and the experts' width"},
     {"packed_multi_head_attention_dtypes", &E::packed_multi_head_attention_dtypes, "of PackedMultiHeadAttention"},
 

@@ -18,6 +18,7 @@ rewrite::RuleGroup unattended_queries();  // Where(unattended, 0, Attention)    
 
 // ── fusions ──
 rewrite::RuleGroup fused_matmul();                 // c · (a · wᵀ)                     ⟶  FusedMatMul(a, w; alpha = c, transB)
+rewrite::RuleGroup moe_fusion();                   // experts gathered for each token  ⟶  MoE
 rewrite::RuleGroup gqa_fusion();                   // Attention, RotaryEmbedding       ⟶  GroupQueryAttention
 rewrite::RuleGroup packed_multi_head_attention();  // Attention that keeps sequences apart  ⟶  PackedMultiHeadAttention
 rewrite::RuleGroup pack_qkv();                     // three projections into one       ⟶  GroupQueryAttention with packed QKV

@@ -67,6 +67,9 @@ FIXTURES = {
     "bert.script14.eager": ("script", "bert", 14, "eager"),
     "bert.script17.sdpa": ("script", "bert", 17, "sdpa"),
     "bert.optimum18": ("optimum", "bert", None, None),
+    "mixtral.dynamo18.batched": ("dynamo-batched", "mixtral", 18, "sdpa"),
+    "mixtral.dynamo23.batched": ("dynamo-batched", "mixtral", 23, "sdpa"),
+    "granitemoe.dynamo18.batched": ("dynamo-batched", "granitemoe", 18, "sdpa"),
     "pieces.dynamo18": ("dynamo", "pieces", 18, None),
     "pieces.dynamo23": ("dynamo", "pieces", 23, None),
     "pieces.script14": ("script", "pieces", 14, None),
@@ -158,6 +161,8 @@ def graph_of(checkpoint, attention, golden, exporter, opset):
         module = Pieces(leave_out=("sdpa_grouped", "rms_torch", "rms_torch_f16") if exporter == "script" else ("rms_gemma_f16",) if opset == 23 else ())
         return Graph(module, module.inputs(), module.names(), module.dims(), list(module.shapes), [{} for _ in module.shapes])
     model = load(checkpoint, attention, golden)
+    if exporter == "dynamo-batched":
+        model.set_experts_implementation("batched_mm")
     return encoder(model) if checkpoint == "bert" else decoder(model)
 
 
@@ -216,7 +221,7 @@ def export(name, folder, golden):
         if exporter.startswith("optimum"):
             return export_optimum(checkpoint, folder, golden)
         graph = graph_of(checkpoint, attention, golden, exporter, opset)
-        if exporter == "dynamo":
+        if exporter.startswith("dynamo"):
             export_dynamo(graph, folder, opset)
         elif exporter == "script":
             export_script(graph, folder, opset)
