@@ -1,32 +1,10 @@
 // Metadata keys and what they are derived from.
 #include "mobius/package/metadata.hpp"
 
-#include <algorithm>
-#include <array>
-
+#include "mobius/package/least_runtime.hpp"
 #include "mobius/package/version.hpp"
 
 namespace mobius::package {
-namespace {
-
-struct Release {
-  std::int64_t opset;  // the newest that it takes
-  std::int64_t ir_version;
-  std::string_view version;
-};
-
-// ONNX Runtime's releases, by its table of compatibility; from opset 23 on by running attention operators of that opset.
-constexpr std::array<Release, 8> releases = {
-    {{19, 9, "1.16"}, {20, 9, "1.17"}, {21, 10, "1.18"}, {22, 10, "1.21"}, {23, 11, "1.23"}, {24, 12, "1.24"}, {26, 13, "1.30"}, {28, 14, "1.32"}}};
-
-}  // namespace
-
-std::string_view least_onnxruntime(std::int64_t opset, std::int64_t ir_version) {
-  for (const auto& release : releases) {
-    if (opset <= release.opset && ir_version <= release.ir_version) return release.version;
-  }
-  return "unknown";
-}
 
 std::string_view padding_of(const ir::Graph& graph) {
   for (const ir::Node* node : graph.nodes()) {
@@ -52,7 +30,7 @@ void describe(Component& component, const Description& description) {
   set("role", component.role);
   set("padding", padding_of(*model.graph));
   set("opset", std::to_string(opset));
-  set("min_onnxruntime", least_onnxruntime(opset, model.ir_version));
+  set("min_onnxruntime", least_onnxruntime(model));
   if (!description.has_weights) set("weights", "none");
 }
 

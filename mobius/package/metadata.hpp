@@ -25,9 +25,6 @@ struct Description {
 
 void describe(Component& component, const Description& description);
 
-// The oldest ONNX Runtime that runs models of this ai.onnx opset and IR version: "1.24".
-std::string_view least_onnxruntime(std::int64_t opset, std::int64_t ir_version);
-
 // How batches may be padded. "any"; "right" where GroupQueryAttention counts valid tokens from the start of each row.
 std::string_view padding_of(const ir::Graph& graph);
 

@@ -7,6 +7,7 @@
 #include "mobius/base/option_name.hpp"
 #include "mobius/formats/onnx_reader.hpp"
 #include "mobius/formats/onnx_writer.hpp"
+#include "mobius/package/least_runtime.hpp"
 #include "mobius/package/metadata.hpp"
 
 namespace mobius {
@@ -48,7 +49,7 @@ void describe(ir::Model& model, const OptimizeReport& report) {
   model.metadata["mobius.role"] = report.role;
   model.metadata["mobius.padding"] = package::padding_of(*model.graph);
   model.metadata["mobius.opset"] = std::to_string(opset);
-  model.metadata["mobius.min_onnxruntime"] = package::least_onnxruntime(opset, model.ir_version);
+  model.metadata["mobius.min_onnxruntime"] = package::least_onnxruntime(model);
 }
 
 }  // namespace

@@ -261,13 +261,6 @@ TEST(Metadata, SaysWhereAModelComesFrom) {
   EXPECT_EQ(m.at("mobius.weights"), "none");
 }
 
-TEST(Metadata, TheLeastRuntimeFollowsFromBothVersions) {
-  EXPECT_EQ(package::least_onnxruntime(21, 10), "1.18");
-  EXPECT_EQ(package::least_onnxruntime(21, 11), "1.23");
-  EXPECT_EQ(package::least_onnxruntime(24, 11), "1.24");
-  EXPECT_EQ(package::least_onnxruntime(99, 11), "unknown");
-}
-
 TEST(Metadata, FusedAttentionPadsOnTheRight) {
   ir::Graph g;
   auto* x = g.add_input("x", {DataType::float32, ir::Shape{1}});
