@@ -60,6 +60,18 @@ def test_generates_the_same_tokens(name, target, built):
         assert generated == expected
 
 
+@each("ep", ["default", "cpu", "cuda"])
+def test_the_graph_does_not_wait_for_weights(name, ep, tmp_path):
+    """What is decided while a graph is built and optimised must not depend on whether its checkpoint was opened."""
+    nodes = []
+    for flags in ((), ("--no-weights",)):
+        package = tmp_path / f"package{len(flags)}"
+        done = run_mobius("build", FOLDERS[name], package, "--ep", ep, "--dtype", "f16" if ep == "cuda" else "f32", "--quiet", *flags)
+        assert done.returncode == 0, done.stderr
+        nodes.append([node.SerializeToString() for node in onnx.load(package / "model.onnx", load_external_data=False).graph.node])
+    assert nodes[0] == nodes[1]
+
+
 EVIDENCE = ROOT / "mobius" / "models" / "evidence.txt"
 EVIDENCE_HEADING = """\
 # What is proven of each model type: its golden cases / the execution providers whose packages meet their references, on ONNX Runtime.

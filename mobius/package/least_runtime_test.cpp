@@ -15,7 +15,7 @@ std::string least(int ir_version, int opset, std::string_view nodes) {
 }
 
 TEST(LeastRuntime, FollowsFromBothVersions) {
-  EXPECT_EQ(least(10, 21, "y = Neg(x)"), "1.20");
+  EXPECT_EQ(least(10, 21, "y = Neg(x)"), "1.19");
   EXPECT_EQ(least(11, 21, "y = Neg(x)"), "1.23");
   EXPECT_EQ(least(11, 24, "y = Neg(x)"), "1.24");
   EXPECT_EQ(least(11, 99, "y = Neg(x)"), "unknown");

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "mobius/base/error.hpp"
+#include "mobius/ir/unbound.hpp"
 
 namespace mobius::rules {
 namespace {
@@ -120,12 +121,25 @@ void SampleEvaluation::note_constant(const ir::Value* v) {
     problem_ = v->name + " is too large";
     return;
   }
+  if (ir::unbound_leaf(*v->data())) return stand_in(*v);
   constants_.emplace(v, ops::to_array(*v->data()));
   const auto& constant = constants_.at(v);
   if (constant.values.size() > most_thresholds) return note_table(constant);
   for (const double x : constant.values)
     // A number below −10⁴ is a score that hides a key, not a size.
     if (std::abs(x) >= 1 && x > -1e4 && std::abs(x) <= static_cast<double>(longest_threshold)) thresholds_.push_back(static_cast<std::int64_t>(std::abs(x)));
+}
+
+// A weight that nobody has loaded, as in a build without weights: some numbers between 0 and 1. What a rule finds out must not depend on weights that
+// checkpoints differ in.
+void SampleEvaluation::stand_in(const ir::Value& weight) {
+  if (!ir::is_floating_point(weight.dtype())) {
+    problem_ = weight.name + " has no values";
+    return;
+  }
+  ops::Array some{weight.dtype(), weight.data()->dims(), std::vector<double>(weight.data()->elements())};
+  for (std::size_t i = 0; i < some.values.size(); ++i) some.values[i] = static_cast<double>(1 + i * 5 % 7) / 8;
+  constants_.emplace(&weight, std::move(some));
 }
 
 // Along an axis of equal steps the numbers only count, as those of a Range and ALiBi's do.

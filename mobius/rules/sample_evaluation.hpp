@@ -47,6 +47,7 @@ class SampleEvaluation {
   void collect(ir::Value* value);
   void visit(ir::Value* value, std::vector<ir::Value*>& open);
   void note_constant(const ir::Value* value);
+  void stand_in(const ir::Value& weight);
   void note_table(const ops::Array& constant);
   bool bind(const ir::Dim& dim, std::int64_t size, Symbols& symbols) const;
   std::optional<Symbols> symbols_of(const Sample& sample) const;
