@@ -395,6 +395,15 @@ def test_output_on_a_read_only_disk(mobius, model, tmp_path):
         fails(mobius("build", model, disk / "out"), "disk", "ead-only")
 
 
+def test_output_is_a_mount_point(mobius, model, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    with mounted(out, "-t", "tmpfs", "-o", "size=8m", "tmpfs"):
+        fails(mobius("build", model, out), "out is a mount point, and can't be replaced; name a folder in it")
+        assert not list(out.iterdir()) and sorted(path.name for path in tmp_path.iterdir()) == ["model", "out"]
+        assert mobius("build", model, out / "package", "--quiet").returncode == 0
+
+
 def test_a_full_disk_is_found_before_writing(mobius, tmp_path):
     model = make_checkpoint(tmp_path / "model", {"vocab_size": 20_000})
     with mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "size=1m", "tmpfs") as disk:

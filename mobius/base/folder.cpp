@@ -1,6 +1,8 @@
 // What is at a path, and in a folder.
 #include "mobius/base/folder.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <system_error>
 
@@ -33,6 +35,12 @@ std::vector<std::string> readable_entries_of(const fs::path& folder) {
 bool is_there(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
+}
+
+bool is_mount_point(const fs::path& folder) {
+  struct stat own {
+  }, above{};
+  return ::stat(folder.c_str(), &own) == 0 && ::stat((folder / "..").c_str(), &above) == 0 && own.st_dev != above.st_dev;
 }
 
 }  // namespace mobius

@@ -17,4 +17,8 @@ std::vector<std::string> readable_entries_of(const fs::path& folder);
 // Whether there is something at `path`, through links; false where nobody may look.
 bool is_there(const fs::path& path);
 
+// Whether another file system begins at this folder, which can't be renamed or replaced then. A folder that is shown at a second place of
+// the same file system isn't told.
+bool is_mount_point(const fs::path& folder);
+
 }  // namespace mobius

@@ -115,6 +115,7 @@ fs::path checked_target(const fs::path& folder, const std::vector<fs::path>& sou
   check_writable(target);
   if (!fs::status_known(status)) fail(ErrorKind::io, "{}: {}", target.string(), unknown.message());  // too long a name, for one
   if (!fs::exists(status)) return target;
+  if (is_mount_point(target)) fail(ErrorKind::invalid_argument, "{} is a mount point, and can't be replaced; name a folder in it", target.string());
 
   const fs::path here = without_links(fs::current_path(error));
   if (here != target && is_inside(here, target)) fail(ErrorKind::invalid_argument, "{} holds the current folder, and can't be replaced", target.string());
