@@ -48,6 +48,17 @@ def test_what_is_made_in_a_subgraph_takes_no_name_from_outside(mobius, tmp_path,
     np.testing.assert_allclose(run(new, feeds)[0], run(old, feeds)[0], rtol=1e-5)
 
 
+def test_results_of_a_subgraph_keep_what_is_stated_of_them(mobius, tmp_path):
+    """Whoever can't infer them needs it: here what a function returns."""
+    model = onnx.parser.parse_model("""<ir_version: 11, opset_import: ["": 24, "l": 1]> g (float[2,8] x, bool c) => (float[2,8] y)
+        { y = If(c) <then_branch = t () => (float[2,8] u) { a = l.F(x) u = Identity(a) }, else_branch = e () => (float[2,8] v) { v = Neg(x) }> }
+        <domain: "l", opset_import: ["": 24]> F (a) => (b) { b = Neg(a) }""")
+    _, new = optimized(mobius, tmp_path, model, "cpu")
+    branch = next(a.g for a in onnx.load(new).graph.node[0].attribute if a.name == "then_branch")
+    assert [n.op_type for n in branch.node] == ["F"]
+    assert [d.dim_value for d in branch.output[0].type.tensor_type.shape.dim] == [2, 8]
+
+
 # ── constants ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 LARGE = [(2**63 - 1, 1), (-(2**63), -1), (2**62, 4), (2**53 + 1, 1), (2**63 - 1, 2**63 - 1), (7, -2), (-7, 2)]

@@ -3,6 +3,7 @@
 
 #include "mobius/ops/layout.hpp"
 #include "mobius/passes/passes.hpp"
+#include "mobius/rewrite/body.hpp"
 
 namespace mobius::passes {
 namespace {
@@ -80,6 +81,8 @@ std::size_t remove_identities(ir::Graph& graph) {
       // An output of the graph keeps a node of its own when its operand can't take the name.
       const bool operand_is_interface = x->is_graph_input() || x->is_graph_output() || x->is_initializer() || x->graph() != &graph;
       if (!(y->is_graph_output() && operand_is_interface)) {
+        // What was stated of either holds for both: the interface of a subgraph is read by those who can't infer it.
+        x->type = rewrite::joined(x->type, y->type);
         graph.replace_all_uses(y, x);
         graph.erase(n);
         ++removed;
