@@ -62,7 +62,7 @@ std::vector<RuleGroup> fusions() {
       rules::attention_layout(),
       rules::unattended_queries(),  // it tries the mask, which the cache's sizes belong to
       rules::moe_fusion(),
-      rules::fused_matmul(),        // the product of a Linear comes before what looks at products
+      rules::fused_matmul(),  // the product of a Linear comes before what looks at products
       rules::packed_multi_head_attention(),
       rules::gqa_fusion(),
       rules::pack_qkv(),
