@@ -5,6 +5,7 @@
 
 #include "mobius/config/decoder.hpp"
 #include "mobius/nn/layers.hpp"
+#include "mobius/passes/passes.hpp"
 #include "python/context.hpp"
 
 namespace mobius::python {
@@ -154,6 +155,7 @@ void bind_workshop(py::module_& m) {
              w.builder = nullptr;
              for (const auto* n : w.own_model->graph->nodes())
                if (!n->op.domain.empty()) w.own_model->opset_imports.try_emplace(std::string(n->op.domain), 1);
+             passes::make_node_names_unique(*w.own_model->graph);  // bodies may pass several values on
              model->model = std::move(*w.own_model);
              return model;
            })

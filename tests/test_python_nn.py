@@ -344,6 +344,31 @@ def test_preprocess_weights_renames_and_splits():
         mobius.build_from_module(Renamed(config), config, weights=weights | {"lm_head.weight": np.zeros((160, 64), np.float32), "more": np.zeros(1)})
 
 
+@pytest.mark.parametrize("returned", [None, [1]])
+def test_preprocess_weights_that_returns_no_weights_is_told(returned):
+    class Forgetful(mobius.models.CausalLMModel):
+        def preprocess_weights(self, state_dict):
+            return returned
+
+    config = mobius.ArchitectureConfig.from_pretrained(LLAMA)
+    for weights in (LLAMA, {"lm_head.weight": np.zeros((160, 64), np.float32)}):
+        with pytest.raises(TypeError, match="what preprocess_weights returned is .*, expected a dict of arrays by name"):
+            mobius.build_from_module(Forgetful(config), config, weights=weights)
+
+
+def test_bodies_may_pass_several_values_on():
+    loop = nn.build_graph(lambda op, x: op.Loop(3, True, x, body=lambda i, go, s: (go, s)), {"x": ("f32", ["batch", 8])})
+    x = np.ones((2, 8), np.float32)
+    assert np.array_equal(run(loop, x=x)[0], x)
+
+
+@pytest.mark.parametrize("inputs,outputs,message", [(["x"], ["x"], "x is the name of two"), (["x"], ["y", "y"], "y is the name of two"), (["x"], [""], "empty name"),
+                                                    ([""], ["y"], "empty name")])
+def test_names_of_a_graph_are_told_apart(inputs, outputs, message):
+    with pytest.raises(ValueError, match=message):
+        nn.build_graph(lambda op, x: tuple([x * 2] * len(outputs)), {name: ("f32", [2]) for name in inputs}, outputs)
+
+
 def test_module_class_builds_ones_own_from_a_checkpoint():
     package = mobius.build(LLAMA, module_class=mobius.models.CausalLMModel, execution_provider="cpu")
     assert np.array_equal(run_logits(package["model"].to_bytes(), IDS), run_logits(mobius.build(LLAMA, execution_provider="cpu")["model"].to_bytes(), IDS))

@@ -61,7 +61,8 @@ struct GemmaLM : Module<GemmaLM<Layer, Config>, Config> {
 };
 
 // The keys of Gemma 2 and those after it. Windows and ropes are left to the family.
-inline GemmaConfig read_gemma(const ConfigReader& r, const DecoderDefaults& defaults) {
+inline GemmaConfig read_gemma(const ConfigReader& r, DecoderDefaults defaults) {
+  defaults.own_names.emplace_back("hidden_act", "hidden_activation");
   GemmaConfig c{{read_decoder_without_rope(r, defaults), {}}};
   c.hidden_act = r.text("hidden_activation", "gelu_pytorch_tanh");
   c.qkv_bias = c.o_bias = r.boolean("attention_bias", false);

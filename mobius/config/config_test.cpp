@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numbers>
 
 #include "mobius/base/error_of_test.hpp"
 #include "mobius/config/decoder.hpp"
@@ -181,6 +182,19 @@ TEST(Rope, Llama3KeepsHighAndScalesLowFrequencies) {
   const auto plain = inverse_frequencies(rope(R"({"rope_theta": 500000})")), scaled = inverse_frequencies(r);
   EXPECT_FLOAT_EQ(scaled.front(), plain.front());
   EXPECT_FLOAT_EQ(scaled.back(), plain.back() / 8);
+}
+
+TEST(Rope, Llama3WithoutAnythingInBetween) {
+  const auto r =
+      rope(R"({"rope_scaling": {"rope_type": "llama3", "factor": 16, "low_freq_factor": 1, "high_freq_factor": 1, "original_max_position_embeddings": 512}})");
+  const auto plain = inverse_frequencies(rope("{}")), scaled = inverse_frequencies(r);
+  for (std::size_t i = 0; i < plain.size(); ++i)
+    EXPECT_FLOAT_EQ(scaled[i], 2 * std::numbers::pi / static_cast<double>(plain[i]) > 512 ? plain[i] / 16 : plain[i]) << i;
+  EXPECT_THAT(error_of([] {
+                rope(R"({"rope_scaling": {"rope_type": "llama3", "factor": 16, "low_freq_factor": 2, "high_freq_factor": 1,
+                                     "original_max_position_embeddings": 512}})");
+              }),
+              HasSubstr("high_freq_factor 1 must not be below low_freq_factor 2"));
 }
 
 TEST(Rope, YarnAttentionFactor) {

@@ -105,8 +105,9 @@ void read_llama3(RopeConfig& rope, const ConfigReader& r) {
   rope.factor = r.positive("factor", 1);
   rope.low_freq_factor = r.positive("low_freq_factor", 1);
   rope.high_freq_factor = r.positive("high_freq_factor", 4);
-  if (rope.high_freq_factor <= rope.low_freq_factor)
-    fail(ErrorKind::invalid_argument, "{}: high_freq_factor {} must be above low_freq_factor {}", r.where(), rope.high_freq_factor, rope.low_freq_factor);
+  // Equal ones leave nothing between the frequencies that stay and those that are divided, as in Llama 4 Scout.
+  if (rope.high_freq_factor < rope.low_freq_factor)
+    fail(ErrorKind::invalid_argument, "{}: high_freq_factor {} must not be below low_freq_factor {}", r.where(), rope.high_freq_factor, rope.low_freq_factor);
 }
 
 void read_proportional(RopeConfig& rope, const ConfigReader& r) {

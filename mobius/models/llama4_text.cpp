@@ -151,7 +151,9 @@ Config config(const ConfigReader& r) {
                              .rope = {.theta = 500000, .interleaved = true}})}};
   c.qkv_bias = c.o_bias = r.boolean("attention_bias", false);
   c.normalises_heads = r.boolean("use_qk_norm", true);
-  c.tunes_temperature = r.boolean("attn_temperature_tuning", true);
+  // The first files have a number there: 4 for yes.
+  const auto* tuning = r.find("attn_temperature_tuning");
+  c.tunes_temperature = tuning && tuning->is_int() ? tuning->as_int() != 0 : r.boolean("attn_temperature_tuning", true);
   c.attn_scale = r.number("attn_scale", 0.1);
   c.floor_scale = r.positive("floor_scale", 8192);
   c.has_positions = positions_by_layer(r, c.num_hidden_layers);

@@ -125,6 +125,7 @@ TEST(GenaiSearch, SamplingWithoutLimitIsFromAllTokens) {
   EXPECT_EQ(search(R"({"do_sample": true, "top_k": 0})").at("top_k"), Json(160));
   EXPECT_EQ(search(R"({"do_sample": true, "top_k": 0, "top_p": 0.9})").at("top_k"), Json(0));
   EXPECT_EQ(search(R"({"top_k": 0})").at("top_k"), Json(0));
+  EXPECT_EQ(search(R"({"do_sample": true, "top_p": 0})").at("top_k"), Json(1));
 }
 
 TEST(GenaiSearch, BeamsAsFarAsTheRuntimeHasThem) {
@@ -141,6 +142,7 @@ TEST(GenaiSearch, RefusesOtherKindsAndRanges) {
   const auto error = [](const char* text) { return error_of([&] { search(text); }, ErrorKind::invalid_argument); };
   EXPECT_THAT(error(R"({"top_k": "many"})"), HasSubstr("generation_config.json: top_k is string, expected an integer"));
   EXPECT_THAT(error(R"({"top_k": 1.5})"), HasSubstr("top_k is number, expected an integer"));
+  EXPECT_THAT(error(R"({"repetition_penalty": 0})"), HasSubstr("repetition_penalty is 0, expected above 0"));
   EXPECT_THAT(error(R"({"top_k": -1})"), HasSubstr("top_k is -1"));
   EXPECT_THAT(error(R"({"top_p": 1.5})"), HasSubstr("top_p is 1.5, expected 0 to 1"));
   EXPECT_THAT(error(R"({"do_sample": 1})"), HasSubstr("do_sample is integer, expected true or false"));

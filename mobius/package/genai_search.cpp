@@ -17,6 +17,7 @@ struct SearchKey {
   enum class Kind { flag, integer, number } kind;
   double otherwise;
   double least = 0, most = no_limit;
+  bool above_least = false;  // `least` itself is none
 };
 using enum SearchKey::Kind;
 
@@ -29,7 +30,7 @@ constexpr SearchKey keys[] = {{"do_sample", flag, 0},
                               {"top_k", integer, 50},
                               {"top_p", number, 1, 0, 1},
                               {"temperature", number, 1},
-                              {"repetition_penalty", number, 1},
+                              {"repetition_penalty", number, 1, 0, no_limit, true},
                               {"length_penalty", number, 1, -no_limit},
                               {"diversity_penalty", number, 0}};
 
@@ -49,8 +50,8 @@ Json checked(const SearchKey& key, const Json& value) {
   const bool is_right_kind = key.kind == integer ? value.is_int() : value.is_number();
   if (!is_right_kind)
     fail(ErrorKind::invalid_argument, "{}: {} is {}, expected {}", file, key.name, value.kind(), key.kind == integer ? "an integer" : "a number");
-  if (const double v = value.as_double(); !(v >= key.least && v <= key.most))
-    fail(ErrorKind::invalid_argument, "{}: {} is {}, expected {} to {}", file, key.name, value.dump(), key.least, key.most);
+  if (const double v = value.as_double(); !(v >= key.least && v <= key.most) || (key.above_least && v == key.least))
+    fail(ErrorKind::invalid_argument, "{}: {} is {}, expected {}{} to {}", file, key.name, value.dump(), key.above_least ? "above " : "", key.least, key.most);
   return value_of(key, value.as_double());
 }
 
@@ -65,6 +66,11 @@ Json search_defaults(const Json* generation_config, std::int64_t vocab_size, boo
   const bool samples = search.at("do_sample").as_bool();
   // No limit at all: the runtime would take the likeliest token there.
   if (samples && search.at("top_k").as_int() == 0 && search.at("top_p").as_double() == 1) search.set("top_k", vocab_size);
+  // Nothing but the likeliest token: the runtime takes 0 for no limit.
+  if (samples && search.at("top_p").as_double() == 0) {
+    search.set("top_p", 1.0);
+    search.set("top_k", 1);
+  }
   if ((samples || !has_beams) && search.at("num_beams").as_int() > 1) {
     logging::warning("generation_config.json: ONNX Runtime GenAI {}; num_beams is 1 there",
                      has_beams ? "can't sample with beams" : "has no beams with recurrent states");

@@ -132,11 +132,12 @@ def _weights_of(module: Any, weights: Any) -> tuple[Mapping[str, Any] | None, by
         return None, None
     preprocess = getattr(module, "preprocess_weights", None)
     changed = preprocess is not None and getattr(type(module).preprocess_weights, "is_default", False) is False
-    if isinstance(weights, Mapping):
-        return (preprocess(dict(weights)) if changed else weights), None
     if not changed:
-        return None, _arguments.path("weights", weights)
-    return preprocess(load_checkpoint(weights)), None
+        return (weights, None) if isinstance(weights, Mapping) else (None, _arguments.path("weights", weights))
+    arrays = preprocess(dict(weights) if isinstance(weights, Mapping) else load_checkpoint(weights))
+    if not isinstance(arrays, Mapping):
+        raise _arguments.refuse("what preprocess_weights returned", arrays, "a dict of arrays by name")
+    return arrays, None
 
 
 def load_checkpoint(path: str | os.PathLike) -> dict[str, Any]:

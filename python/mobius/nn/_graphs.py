@@ -26,6 +26,7 @@ def build_graph(function: Module | Callable, inputs: Mapping[str, tuple[DTypeLik
         function.name_parameters()
     elif not callable(function) or isinstance(function, type):
         raise _arguments.refuse("function", function, "a mobius.nn.Module or a function of (op, *inputs)")
+    _check_names([*_arguments.mapping("inputs", inputs, _INPUTS), *outputs])
     tensors = [workshop.input(name, *_type_of(name, kind)) for name, kind in _arguments.mapping("inputs", inputs, _INPUTS).items()]
     results = function(OpBuilder(workshop), *tensors)
     results = results if isinstance(results, (tuple, list)) else (results,)
@@ -36,6 +37,14 @@ def build_graph(function: Module | Callable, inputs: Mapping[str, tuple[DTypeLik
             raise _arguments.refuse(f"the result for {name}", result, "a tensor of the graph")
         workshop.output(name, result)
     return Model(workshop.finish())
+
+
+def _check_names(names: Sequence[str]) -> None:
+    for i, name in enumerate(names):
+        if not _arguments.text("a name of an input or output", name):
+            raise ValueError("an input or output has an empty name")
+        if name in names[:i]:
+            raise ValueError(f"{name} is the name of two inputs or outputs")
 
 
 _INPUTS = 'a dict of (dtype, shape) by name, as {"x": ("f32", ["batch", 64])}'
