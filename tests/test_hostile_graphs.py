@@ -213,12 +213,27 @@ def test_a_hole_in_a_table_is_seen(mobius, tmp_path, hole):
     same_on(old, new, 64)
 
 
-@pytest.mark.parametrize("factor, limit, window", [(0.5, 20.5, 41), (0.015625, 0.9, 58), (1.0, 33.25, 34)])
+@pytest.mark.parametrize("factor, limit, window", [(0.5, 20.5, 41), (0.015625, 0.9, 58), (1.0, 33.25, 34), (1 / 4096, 1.0, 4096)])
 def test_a_window_of_fractions_is_measured(mobius, tmp_path, factor, limit, window):
     mask = "d = Cast<to = 1>(distance) e = Mul(d, factor) near = Less(e, limit) f = And(near, causal) seen = Unsqueeze(f, ax01) mask = And(seen, tokens)"
     old, new = optimized(mobius, tmp_path, decoder(mask, f", float factor = {{{factor}}}, float limit = {{{limit}}}"), "cpu")
     assert is_fused(new)
     same_on(old, new, window + 9)
+
+
+CHUNKS = {  # of 4096
+    "shifted": """qu = Cast<to = 13>(query) ku = Cast<to = 13>(key) a = BitShift<direction = "RIGHT">(qu, twelve) b = BitShift<direction = "RIGHT">(ku, twelve)
+                  same = Equal(a, b) f = And(same, causal) seen = Unsqueeze(f, ax01) mask = And(seen, tokens)""",
+    "rounded": """qf = Cast<to = 1>(query) kf = Cast<to = 1>(key) qs = Mul(qf, part) ks = Mul(kf, part) a = Floor(qs) b = Floor(ks)
+                  same = Equal(a, b) f = And(same, causal) seen = Unsqueeze(f, ax01) mask = And(seen, tokens)""",
+}
+
+
+@pytest.mark.parametrize("how", CHUNKS)
+def test_chunks_far_out_are_seen(mobius, tmp_path, how):
+    """No number of the graph tells how long they are."""
+    old, new = optimized(mobius, tmp_path, decoder(CHUNKS[how], ", uint64 twelve = {12}, float part = {0.000244140625}"), "cpu")
+    same_on(old, new, 4100)
 
 
 @pytest.mark.parametrize("mask", [

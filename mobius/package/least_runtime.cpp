@@ -29,6 +29,10 @@ bool has_mask_by_head(const ir::Node& n) {
   return has_own && heads_of(n, 0, "q_num_heads") != heads_of(n, 1, "kv_num_heads");
 }
 
+bool is_half_without_division(const ir::Node& n) {
+  return n.output()->dtype() == ir::DataType::float16 && n.int_attribute("normalize_routing_weights", 0) == 0;
+}
+
 // An operator, or a form of it, that is right from this release on.
 struct Form {
   ir::OpName op;
@@ -43,6 +47,7 @@ const Form forms[] = {
     {{ops::microsoft, "GroupQueryAttention"}, [](const ir::Node& n) { return n.input(11) != nullptr; }, 24},  // head_sink
     {{ops::microsoft, "GroupQueryAttention"}, [](const ir::Node& n) { return n.int_attribute("local_window_size", -1) > 0; }, 24},
     {{ops::microsoft, "MoE"}, [](const ir::Node&) { return true; }, 23},  // no kernel before
+    {{ops::microsoft, "MoE"}, is_half_without_division, 32},
 };
 
 }  // namespace

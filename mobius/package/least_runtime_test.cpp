@@ -39,7 +39,18 @@ TEST(LeastRuntime, FollowsFromFormsOfGroupQueryAttention) {
   EXPECT_EQ(gqa("", ", \"\", \"\", \"\", \"\", sink"), "1.24");
   EXPECT_EQ(gqa(", local_window_size = 4"), "1.24");
 }
-TEST(LeastRuntime, FollowsFromExperts) { EXPECT_EQ(least(10, 21, "y = com.microsoft.MoE<k = 1>(x, x, q, \"\", k)"), "1.23"); }
+TEST(LeastRuntime, FollowsFromExperts) {
+  EXPECT_EQ(least(10, 21, "y = com.microsoft.MoE<k = 1>(x, x, q, \"\", k)"), "1.23");
+  const auto of_half = [](int divides) {
+    auto model = ir::model_from_text(
+        fmt::format("<ir_version: 10, opset_import: [\"\": 21, \"com.microsoft\": 1]> g (float16[S,8] x, float16[S,4] r, float16[4,16,8] a, float16[4,8,8] b)"
+                    " => (float16[S,8] y) {{ y = com.microsoft.MoE<k = 1, normalize_routing_weights = {}>(x, r, a, \"\", b) }}",
+                    divides));
+    return least_onnxruntime(model);
+  };
+  EXPECT_EQ(of_half(1), "1.23");
+  EXPECT_EQ(of_half(0), "1.32");
+}
 TEST(LeastRuntime, LooksIntoSubgraphs) {
   EXPECT_EQ(
       least(

@@ -5,11 +5,19 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace mobius::rules {
 namespace {
-constexpr std::int64_t far_away = 3000;  // tokens
+constexpr std::int64_t far_away = 3000, farthest = (1 << 17) + 1;  // tokens; behind the last one of any chunk of a power of two
+
+// A length behind every limit that the numbers in the graph may add up to; where they are multiplied or shifted, behind any.
+std::int64_t behind_all_limits(const SampleEvaluation& evaluation) {
+  if (evaluation.scales_numbers()) return farthest;
+  const auto& thresholds = evaluation.thresholds();
+  return std::min(farthest, std::max(far_away, std::accumulate(thresholds.begin(), thresholds.end(), std::int64_t{2})));
+}
 }  // namespace
 
 Row filled(std::int64_t tokens) { return Row(static_cast<std::size_t>(tokens), 1); }
@@ -38,7 +46,15 @@ std::vector<Sample> with_lengths_of(SampleEvaluation& evaluation, std::vector<Sa
   for (const auto n : evaluation.thresholds())
     for (auto total = n; total <= n + 2; ++total) samples.push_back(ends_at(total));
   for (const auto n : evaluation.table_lengths()) samples.push_back({0, n, {filled(n)}});
-  if (Sample far{far_away - 1, 1, {filled(far_away)}}; is_within_tables(evaluation, far)) samples.push_back(std::move(far));
+  // Tables may end before the farthest.
+  const auto add_far = [&](std::int64_t total) {
+    Sample far{total - 1, 1, {filled(total)}};
+    const bool is_within = is_within_tables(evaluation, far);
+    if (is_within) samples.push_back(std::move(far));
+    return is_within;
+  };
+  const auto behind = behind_all_limits(evaluation);
+  if (!add_far(behind) && behind > far_away) add_far(far_away);
   return samples;
 }
 

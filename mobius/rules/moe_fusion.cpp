@@ -184,7 +184,8 @@ Condition chooses_once(const Parts& p) {
 }
 
 Condition has_limits_alike() {
-  return require("limits that are alike on both sides", [](const Match& m) { return m.attribute(lowest) && *m.attribute(lowest) == -*m.attribute(limit); });
+  return require("limits that are alike on both sides",
+                 [](const Match& m) { return m.attribute(lowest) && *m.attribute(limit) >= 0 && *m.attribute(lowest) == -*m.attribute(limit); });
 }
 
 // A cast of the weights only narrows them to what the experts compute in.

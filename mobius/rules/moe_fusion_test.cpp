@@ -155,6 +155,11 @@ TEST(MoEFusion, NotOtherGates) {
   auto m = gpt_oss();
   m.gates.replace(m.gates.find("low, high"), 9, "unit, high");
   expect_unchanged(moe_fusion(), "cpu", graph(m), "limits that are alike on both sides");
+  // Of below zero: the kernel can't.
+  m = gpt_oss();
+  m.gates.replace(m.gates.find("\"\", high"), 8, "\"\", low");
+  m.gates.replace(m.gates.find("low, high"), 9, "high, low");
+  expect_unchanged(moe_fusion(), "cpu", graph(m), "limits that are alike on both sides");
   expect_unchanged(moe_fusion(), "cpu", graph({.gates = "g, u = Split<axis = 1, num_outputs = 2>(h) o = Tanh(g) s = Mul(g, o) act = Mul(s, u)"}),
                    "s: no Sigmoid before it");
   expect_unchanged(moe_fusion(), "cpu", graph({.gates = "g, u = Split<axis = 1, num_outputs = 2>(h) o = Sigmoid(u) s = Mul(g, o) act = Mul(s, u)"}),

@@ -130,6 +130,15 @@ void SampleEvaluation::note_constant(const ir::Value* v) {
     if (std::abs(x) >= 1 && x > -1e4 && std::abs(x) <= static_cast<double>(longest_threshold)) thresholds_.push_back(static_cast<std::int64_t>(std::abs(x)));
 }
 
+bool SampleEvaluation::scales_numbers() const {
+  constexpr std::string_view plain[] = {"Abs",    "Add",     "And",         "Cast",    "CastLike", "Concat",   "ConstantOfShape", "CumSum",    "Equal",
+                                        "Expand", "Flatten", "Gather",      "Greater", "GatherND", "Identity", "GreaterOrEqual",  "IsNaN",     "Less",
+                                        "Max",    "Min",     "LessOrEqual", "Neg",     "Not",      "Or",       "Range",           "ReduceMax", "Reshape",
+                                        "Shape",  "Slice",   "Split",       "Squeeze", "Sub",      "Tile",     "Transpose",       "Trilu",     "Unsqueeze",
+                                        "Where",  "Xor"};
+  return std::ranges::any_of(nodes_, [&](const ir::Node* n) { return std::ranges::find(plain, n->op.type) == std::end(plain); });
+}
+
 // A weight that nobody has loaded, as in a build without weights: some numbers between 0 and 1. What a rule finds out must not depend on weights that
 // checkpoints differ in.
 void SampleEvaluation::stand_in(const ir::Value& weight) {

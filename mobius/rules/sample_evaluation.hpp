@@ -39,6 +39,8 @@ class SampleEvaluation {
   ir::Value* attention_mask() const { return attention_mask_; }  // nullptr: the value does not depend on one
   // Sizes at which the value may change its kind: the small numbers among its constants.
   const std::vector<std::int64_t>& thresholds() const { return thresholds_; }
+  // Whether it does more with numbers than to add and compare them: then they stand for other thresholds.
+  bool scales_numbers() const;
   // Lengths of the constants that hold a number for each position, whatever it may be: only all of them tell.
   const std::vector<std::int64_t>& table_lengths() const { return table_lengths_; }
 
